@@ -1,0 +1,270 @@
+//! The tables of the memory backend. Time is an argument, so expiry can be tested without waiting.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::backend::{
+    AcquireOutcome, AcquireRequest, ExtendOutcome, LockRecord, Miss, ReleaseOutcome,
+};
+use crate::error::Result;
+use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
+use crate::lock::{Fence, Key, LockId, Ttl};
+
+/// An acquire removes at most this many expired locks: more than it adds, so they cannot pile up,
+/// and few enough that no single call is slow.
+const SWEEP: usize = 4;
+
+struct Held {
+    key: Key,
+    expires_at_ms: u64,
+    acquired_at_ms: u64,
+}
+
+/// What is remembered of a key for ever, and who holds it now.
+#[derive(Default)]
+struct Slot {
+    last_fence: u64,
+    holder: Option<LockId>,
+}
+
+#[derive(Default)]
+pub struct Store {
+    slots: HashMap<Key, Slot>,
+    held: HashMap<LockId, Held>,
+    by_expiry: BTreeSet<(u64, LockId)>,
+}
+
+impl Store {
+    pub fn acquire(&mut self, request: &AcquireRequest, now_ms: u64) -> Result<AcquireOutcome> {
+        self.sweep(now_ms);
+        let holder = self.slots.get(&request.key).and_then(|slot| slot.holder);
+        if let Some(holder) = holder {
+            if self.is_live(holder, now_ms) {
+                return Ok(AcquireOutcome::Locked);
+            }
+            self.remove(holder);
+        }
+        let slot = self.slots.entry(request.key.clone()).or_default();
+        let fence = Fence::after(slot.last_fence)?;
+        slot.last_fence = fence.value();
+        slot.holder = Some(request.lock_id);
+        let expires_at_ms = now_ms + request.ttl.ms();
+        self.held.insert(
+            request.lock_id,
+            Held {
+                key: request.key.clone(),
+                expires_at_ms,
+                acquired_at_ms: now_ms,
+            },
+        );
+        self.by_expiry.insert((expires_at_ms, request.lock_id));
+        Ok(AcquireOutcome::Acquired {
+            fence,
+            expires_at_ms,
+        })
+    }
+
+    pub fn release(&mut self, lock_id: LockId, now_ms: u64) -> ReleaseOutcome {
+        let live = self.is_live(lock_id, now_ms);
+        match (self.remove(lock_id), live) {
+            (false, _) => ReleaseOutcome::Missed(Miss::NotFound),
+            (true, false) => ReleaseOutcome::Missed(Miss::Expired),
+            (true, true) => ReleaseOutcome::Released,
+        }
+    }
+
+    pub fn extend(&mut self, lock_id: LockId, ttl: Ttl, now_ms: u64) -> ExtendOutcome {
+        let live = self.is_live(lock_id, now_ms);
+        let Some(held) = self.held.get_mut(&lock_id) else {
+            return ExtendOutcome::Missed(Miss::NotFound);
+        };
+        if !live {
+            self.remove(lock_id);
+            return ExtendOutcome::Missed(Miss::Expired);
+        }
+        let expires_at_ms = now_ms + ttl.ms();
+        self.by_expiry.remove(&(held.expires_at_ms, lock_id));
+        self.by_expiry.insert((expires_at_ms, lock_id));
+        held.expires_at_ms = expires_at_ms;
+        ExtendOutcome::Extended { expires_at_ms }
+    }
+
+    pub fn find_key(&self, key: &Key, now_ms: u64) -> Option<LockRecord> {
+        self.find_id(self.slots.get(key)?.holder?, now_ms)
+    }
+
+    pub fn find_id(&self, lock_id: LockId, now_ms: u64) -> Option<LockRecord> {
+        let held = self.held.get(&lock_id)?;
+        if !is_live(held.expires_at_ms, now_ms, TIME_TOLERANCE_MS) {
+            return None;
+        }
+        // While a lock is held its fence is the last one of its key.
+        let fence = Fence::from_stored(self.slots.get(&held.key)?.last_fence).ok()?;
+        Some(LockRecord {
+            key: held.key.as_str().to_owned(),
+            lock_id,
+            expires_at_ms: held.expires_at_ms,
+            acquired_at_ms: held.acquired_at_ms,
+            fence,
+        })
+    }
+
+    fn is_live(&self, lock_id: LockId, now_ms: u64) -> bool {
+        self.held
+            .get(&lock_id)
+            .is_some_and(|held| is_live(held.expires_at_ms, now_ms, TIME_TOLERANCE_MS))
+    }
+
+    fn remove(&mut self, lock_id: LockId) -> bool {
+        let Some(held) = self.held.remove(&lock_id) else {
+            return false;
+        };
+        self.by_expiry.remove(&(held.expires_at_ms, lock_id));
+        if let Some(slot) = self.slots.get_mut(&held.key) {
+            slot.holder = None;
+        }
+        true
+    }
+
+    fn sweep(&mut self, now_ms: u64) {
+        for _ in 0..SWEEP {
+            match self.by_expiry.first() {
+                Some(&(expires_at_ms, lock_id))
+                    if !is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS) =>
+                {
+                    self.remove(lock_id)
+                }
+                _ => return,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ttl(ms: u32) -> Ttl {
+        Ttl::from_number(f64::from(ms)).unwrap()
+    }
+
+    fn request(key: &str, ms: u32) -> AcquireRequest {
+        AcquireRequest {
+            key: Key::new(key).unwrap(),
+            lock_id: LockId::generate(),
+            ttl: ttl(ms),
+        }
+    }
+
+    fn fence_of(outcome: AcquireOutcome) -> Option<u64> {
+        match outcome {
+            AcquireOutcome::Acquired { fence, .. } => Some(fence.value()),
+            AcquireOutcome::Locked => None,
+        }
+    }
+
+    #[test]
+    fn expiry_tells_expired_from_not_found() {
+        let mut store = Store::default();
+        let lock = request("k", 100);
+        store.acquire(&lock, 0).unwrap();
+        assert_eq!(
+            fence_of(store.acquire(&request("k", 100), 1099).unwrap()),
+            None
+        );
+        assert_eq!(
+            store.extend(lock.lock_id, ttl(1), 1100),
+            ExtendOutcome::Missed(Miss::Expired)
+        );
+        assert_eq!(
+            store.release(lock.lock_id, 1100),
+            ReleaseOutcome::Missed(Miss::NotFound)
+        );
+        assert_eq!(
+            fence_of(store.acquire(&request("k", 100), 1100).unwrap()),
+            Some(2)
+        );
+    }
+
+    #[test]
+    fn an_overwritten_lock_cannot_touch_its_successor() {
+        let mut store = Store::default();
+        let (old, new) = (request("k", 100), request("k", 100));
+        store.acquire(&old, 0).unwrap();
+        store.acquire(&new, 5000).unwrap();
+        assert_eq!(
+            store.release(old.lock_id, 5000),
+            ReleaseOutcome::Missed(Miss::NotFound)
+        );
+        assert_eq!(store.find_key(&new.key, 5000).unwrap().lock_id, new.lock_id);
+    }
+
+    #[test]
+    fn expired_locks_do_not_pile_up() {
+        let mut store = Store::default();
+        for now in 0..100_000u64 {
+            store.acquire(&request(&format!("k{now}"), 1), now).unwrap();
+        }
+        assert!(store.held.len() <= 1100, "{}", store.held.len());
+        assert_eq!(store.held.len(), store.by_expiry.len());
+        assert_eq!(store.slots.len(), 100_000);
+    }
+
+    #[test]
+    fn an_exhausted_counter_stores_nothing() {
+        let mut store = Store::default();
+        let lock = request("k", 100);
+        store.slots.insert(
+            lock.key.clone(),
+            Slot {
+                last_fence: crate::lock::fence::FENCE_MAX,
+                holder: None,
+            },
+        );
+        assert!(store.acquire(&lock, 0).is_err());
+        assert!(store.held.is_empty() && store.by_expiry.is_empty());
+    }
+
+    proptest! {
+        /// Against a model that is just "who held what until when".
+        #[test]
+        fn never_two_live_holders(steps in prop::collection::vec((0u8..4, 0usize..8, 0u64..700), 1..200)) {
+            let mut store = Store::default();
+            let mut now = 0;
+            let mut last_fence = 0;
+            let mut ids: Vec<(LockId, u64)> = Vec::new();
+            for (what, which, wait) in steps {
+                now += wait;
+                let target = ids.get(ids.len().saturating_sub(1 + which)).copied();
+                let live: Vec<LockId> = ids.iter().filter(|(_, until)| *until > now).map(|(id, _)| *id).collect();
+                prop_assert!(live.len() <= 1);
+                match (what, target) {
+                    (0 | 1, _) => {
+                        let lock = request("k", 500);
+                        let fence = fence_of(store.acquire(&lock, now).unwrap());
+                        prop_assert_eq!(fence.is_some(), live.is_empty());
+                        if let Some(fence) = fence {
+                            prop_assert_eq!(fence, last_fence + 1);
+                            last_fence = fence;
+                            ids.push((lock.lock_id, now + 1500));
+                        }
+                    }
+                    (2, Some((id, _))) => {
+                        let released = store.release(id, now) == ReleaseOutcome::Released;
+                        prop_assert_eq!(released, live.contains(&id));
+                        ids.retain(|(other, _)| *other != id);
+                    }
+                    (_, Some((id, _))) => {
+                        let extended = matches!(store.extend(id, ttl(500), now), ExtendOutcome::Extended { .. });
+                        prop_assert_eq!(extended, live.contains(&id));
+                        for entry in ids.iter_mut().filter(|(other, _)| extended && *other == id) {
+                            entry.1 = now + 1500;
+                        }
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(store.held.len(), store.by_expiry.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! What callers do with a backend.

@@ -1,0 +1,78 @@
+//! The one error type: a code the caller can act on and a sentence for a person.
+//!
+//! Messages never contain a key, a lockId or a credential; drivers' texts may, so they are not
+//! passed on unless a backend's mapper knows that they are harmless.
+
+use serde::Serialize;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The codes of the public `LockError`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub enum ErrorCode {
+    ServiceUnavailable,
+    AuthFailed,
+    InvalidArgument,
+    RateLimited,
+    NetworkTimeout,
+    AcquisitionTimeout,
+    Internal,
+    Aborted,
+    LockLost,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    pub code: ErrorCode,
+    pub message: String,
+    /// What the driver or the system said, where that is safe to show.
+    pub cause: Option<String>,
+    /// Facts for programs, such as `("sqlstate", "40001")`.
+    pub details: Vec<(&'static str, String)>,
+    /// The request may have taken effect although it failed: an acquire must then be undone.
+    pub outcome_unknown: bool,
+}
+
+impl Error {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            cause: None,
+            details: Vec::new(),
+            outcome_unknown: false,
+        }
+    }
+
+    pub fn invalid_argument(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InvalidArgument, message)
+    }
+
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::ServiceUnavailable, message)
+    }
+
+    pub fn timeout(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::NetworkTimeout, message)
+    }
+
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::Internal, message)
+    }
+
+    pub fn cause(mut self, cause: impl ToString) -> Self {
+        self.cause = Some(cause.to_string());
+        self
+    }
+
+    pub fn detail(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.details.push((name, value.into()));
+        self
+    }
+
+    pub fn outcome_unknown(mut self) -> Self {
+        self.outcome_unknown = true;
+        self
+    }
+}

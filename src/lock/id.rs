@@ -1,0 +1,73 @@
+//! Lock ids: 16 bytes of a CSPRNG as 22 characters of base64url.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rand::Rng;
+
+use crate::error::{Error, Result};
+
+pub const LOCK_ID_LENGTH: usize = 22;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockId([u8; LOCK_ID_LENGTH]);
+
+impl LockId {
+    pub fn generate() -> Self {
+        let mut random = [0u8; 16];
+        rand::rng().fill_bytes(&mut random);
+        let mut id = [b'A'; LOCK_ID_LENGTH];
+        // 16 bytes are 22 characters: the slice is never too small.
+        let _ = URL_SAFE_NO_PAD.encode_slice(random, &mut id);
+        Self(id)
+    }
+
+    pub fn parse(text: &str) -> Result<Self> {
+        match <[u8; LOCK_ID_LENGTH]>::try_from(text.as_bytes()) {
+            Ok(id)
+                if id
+                    .iter()
+                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')) =>
+            {
+                Ok(Self(id))
+            }
+            _ => Err(Error::invalid_argument(
+                "Invalid lockId format: expected the 22 base64url characters that acquire() returned",
+            )),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+/// A lockId is a capability: it is never printed.
+impl std::fmt::Debug for LockId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LockId(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn generated_ids_are_valid_and_differ() {
+        let ids: std::collections::HashSet<_> = (0..1000).map(|_| LockId::generate()).collect();
+        assert_eq!(ids.len(), 1000);
+        for id in ids {
+            assert_eq!(LockId::parse(id.as_str()).unwrap(), id);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parses_exactly_the_specified_format(text in "[A-Za-z0-9_=+/ é-]{20,24}") {
+            let valid = text.len() == 22
+                && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+            prop_assert_eq!(LockId::parse(&text).is_ok(), valid);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What a lock is, without any I/O: keys, ids, fences, liveness, retry delays.
+
+pub mod fence;
+pub mod hash;
+pub mod id;
+pub mod key;
+pub mod retry;
+pub mod time;
+pub mod ttl;
+
+pub use fence::Fence;
+pub use id::LockId;
+pub use key::Key;
+pub use ttl::Ttl;

@@ -1,0 +1,54 @@
+//! Time: the one liveness rule and the clocks it is asked with.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long past its expiry a lock still counts as held, to allow for clocks that differ.
+pub const TIME_TOLERANCE_MS: u64 = 1000;
+
+/// The only rule of liveness; every backend asks it, in Rust or as the same expression in its store.
+pub fn is_live(expires_at_ms: u64, now_ms: u64, tolerance_ms: u64) -> bool {
+    expires_at_ms.saturating_add(tolerance_ms) > now_ms
+}
+
+/// Unix time of the host's clock.
+pub fn system_now_ms() -> u64 {
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
+    u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Unix time that never steps: the host's clock when it was made, then the monotonic one.
+#[derive(Debug, Clone, Copy)]
+pub struct SteadyClock {
+    started_at_ms: u64,
+    started: Instant,
+}
+
+impl SteadyClock {
+    pub fn start() -> Self {
+        Self {
+            started_at_ms: system_now_ms(),
+            started: Instant::now(),
+        }
+    }
+
+    pub fn now_ms(&self) -> u64 {
+        let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.started_at_ms.saturating_add(elapsed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn live_until_the_tolerance_is_over() {
+        assert!(is_live(1000, 1999, 1000));
+        assert!(!is_live(1000, 2000, 1000));
+        assert!(is_live(1000, 999, 0));
+        assert!(!is_live(1000, 1000, 0));
+        assert!(is_live(0, 500, 1000));
+    }
+}
