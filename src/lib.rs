@@ -3,7 +3,7 @@
 //! - [`lock`]: what a lock is. Pure: keys, ids, fences, liveness, retry delays.
 //! - [`backend`]: where locks are stored. One trait, one folder for each store.
 //! - [`client`]: what callers do with a backend: wait for a lock, keep it alive, undo a lost acquire.
-//! - `node`: the binding to Node.js, the only module that knows of it.
+//! - [`node`]: the binding to Node.js, the only module that knows of it.
 //!
 //! Dependencies point one way: `node → client → backend → lock`.
 
@@ -12,4 +12,4 @@ pub mod client;
 pub mod error;
 pub mod lock;
 #[cfg(feature = "node")]
-mod node;
+pub mod node;

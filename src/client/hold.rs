@@ -19,6 +19,15 @@ pub struct Hold {
     pub stop: CancellationToken,
 }
 
+impl From<CancellationToken> for Hold {
+    fn from(stop: CancellationToken) -> Self {
+        Self {
+            stop,
+            ..Self::default()
+        }
+    }
+}
+
 impl Hold {
     /// The expiry that the last heartbeat set; 0 before the first one.
     pub fn expires_at_ms(&self) -> u64 {

@@ -1,0 +1,74 @@
+//! The pure parts of the core as functions.
+
+use napi_derive::napi;
+
+use super::reply;
+use crate::lock::key::KeyBudget;
+use crate::lock::retry::{Backoff, Jitter, RetryPolicy};
+use crate::lock::{Key, LockId, hash, key};
+
+#[napi]
+pub fn generate_lock_id() -> String {
+    LockId::generate().as_str().to_owned()
+}
+
+#[napi]
+pub fn hash_key(value: String) -> String {
+    hash::hash_key(&value)
+}
+
+#[napi]
+pub fn normalize_key(key: String) -> String {
+    reply::of(Key::new(&key), |key| reply::text(key.as_str()))
+}
+
+#[napi]
+pub fn check_lock_id(lock_id: String) -> String {
+    reply::of(LockId::parse(&lock_id), |_| reply::boolean(true))
+}
+
+#[napi]
+pub fn make_storage_key(
+    prefix: String,
+    key: String,
+    limit_bytes: f64,
+    reserve_bytes: f64,
+) -> String {
+    let budget = KeyBudget {
+        limit_bytes: limit_bytes as usize,
+        reserve_bytes: reserve_bytes as usize,
+    };
+    reply::of(key::storage_key(&prefix, &key, budget), reply::text)
+}
+
+/// The delay of `lock()` after a failed attempt, for backends that are not native.
+#[napi]
+pub fn retry_delay(
+    attempt: u32,
+    retry_delay_ms: f64,
+    exponential: bool,
+    jitter: u32,
+    remaining_ms: f64,
+) -> f64 {
+    retry_policy(retry_delay_ms, exponential, jitter).delay_ms(
+        attempt,
+        remaining_ms,
+        rand::random(),
+    )
+}
+
+pub fn retry_policy(retry_delay_ms: f64, exponential: bool, jitter: u32) -> RetryPolicy {
+    RetryPolicy {
+        retry_delay_ms,
+        backoff: if exponential {
+            Backoff::Exponential
+        } else {
+            Backoff::Fixed
+        },
+        jitter: match jitter {
+            0 => Jitter::None,
+            1 => Jitter::Equal,
+            _ => Jitter::Full,
+        },
+    }
+}

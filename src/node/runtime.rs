@@ -1,0 +1,23 @@
+//! The threads that do the I/O, shared by all JavaScript contexts of the process.
+
+use std::io;
+use std::sync::OnceLock;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::error::{Error, Result};
+
+/// Started at the first use and never stopped: an operation may outlive the context that began it.
+pub fn runtime() -> Result<&'static Runtime> {
+    static RUNTIME: OnceLock<io::Result<Runtime>> = OnceLock::new();
+    RUNTIME
+        .get_or_init(|| {
+            Builder::new_multi_thread()
+                .worker_threads(2)
+                .thread_name("syncguard")
+                .enable_all()
+                .build()
+        })
+        .as_ref()
+        .map_err(|error| Error::internal("The system refuses to start a thread").cause(error))
+}
