@@ -1,0 +1,46 @@
+import { join } from "node:path";
+import { cargo, root } from "../lib/run.mjs";
+import { freePort } from "./ports.mjs";
+import { Server } from "./server.mjs";
+
+/**
+ * Builds the emulator, an example of the crate, and returns its path. The
+ * variable lets the processes of one test run share that.
+ */
+export async function buildFirestore({ release = false } = {}) {
+  const variable = release ? "SYNCGUARD_EMULATOR_RELEASE" : "SYNCGUARD_EMULATOR";
+  if (!process.env[variable]) {
+    const args = ["build", "--no-default-features", "--example", "firestore_emulator"];
+    if (release) args.push("--release");
+    await cargo(args, { stdio: ["ignore", 2, 2] });
+    const target = process.env.CARGO_TARGET_DIR ?? join(root, "target");
+    const profile = release ? "release" : "debug";
+    process.env[variable] = join(target, profile, "examples", "firestore_emulator");
+  }
+  return process.env[variable];
+}
+
+/** Starts the Firestore emulator; its data is gone when it ends. */
+export async function startFirestore({ release = false } = {}) {
+  const program = await buildFirestore({ release });
+  const port = await freePort();
+  const server = new Server("firestore_emulator", program, ["--port", String(port)], {
+    ready: /listening on/,
+  });
+  await server.start();
+  return {
+    server,
+    port,
+    host: `127.0.0.1:${port}`,
+    /** Deletes all documents. */
+    reset: () => fetch(`http://127.0.0.1:${port}/reset`, { method: "POST" }),
+    stop: () => server.stop("SIGTERM"),
+    kill: () => server.kill(),
+    async restart() {
+      await server.stop("SIGTERM");
+      await server.start();
+    },
+    suspend: () => server.suspend(),
+    resume: () => server.resume(),
+  };
+}

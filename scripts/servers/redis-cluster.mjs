@@ -1,0 +1,60 @@
+import { freePort } from "./ports.mjs";
+import { startRedis } from "./redis.mjs";
+import { eventually } from "./server.mjs";
+
+/** Starts a Redis Cluster: three masters, each with `replicas` (0) replicas. */
+export async function startRedisCluster({ masters = 3, replicas = 0, acl, config } = {}) {
+  const nodes = await Promise.all(
+    Array.from({ length: masters * (1 + replicas) }, async () =>
+      startRedis({
+        acl,
+        config: {
+          "cluster-enabled": "yes",
+          "cluster-config-file": "nodes.conf",
+          "cluster-node-timeout": 1000,
+          // The default, port + 10000, may be in use.
+          "cluster-port": await freePort(),
+          // A replica that missed some writes may still take over: there are no others.
+          "cluster-replica-validity-factor": 0,
+          "repl-diskless-sync-delay": 0,
+          ...(acl && { masteruser: acl.username, masterauth: JSON.stringify(acl.password) }),
+          ...config,
+        },
+      }),
+    ),
+  );
+  const stop = () => Promise.all(nodes.map((node) => node.stop()));
+  try {
+    await nodes[0].cli(
+      ...["--cluster", "create", ...nodes.map(({ port }) => `127.0.0.1:${port}`)],
+      ...["--cluster-replicas", String(replicas), "--cluster-yes"],
+    );
+    await eventually("the Redis Cluster is complete", () => complete(nodes));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    nodes,
+    url: nodes[0].url,
+    urls: nodes.map(({ url }) => url),
+    stop,
+    kill: () => Promise.all(nodes.map((node) => node.kill())),
+    async restart() {
+      await Promise.all(nodes.map((node) => node.restart()));
+      await eventually("the Redis Cluster is complete again", () => complete(nodes));
+    },
+    suspend: () => nodes.forEach((node) => node.suspend()),
+    resume: () => nodes.forEach((node) => node.resume()),
+  };
+}
+
+/** Every node sees all of them and all slots. */
+async function complete(nodes) {
+  const answers = await Promise.all(nodes.map((node) => node.cli("cluster", "info")));
+  return answers.every(
+    (text) =>
+      /cluster_state:ok/.test(text) &&
+      Number(/cluster_known_nodes:(\d+)/.exec(text)[1]) === nodes.length,
+  );
+}

@@ -1,0 +1,97 @@
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { freePort } from "./ports.mjs";
+import { program } from "./programs.mjs";
+import { Server, temporaryDirectory } from "./server.mjs";
+import { makeCertificates } from "./tls.mjs";
+
+/**
+ * Starts a Redis server.
+ * - `unixSocket: true`: it listens on a Unix socket only;
+ * - `tls: true` or `"client-certificate"` (one is demanded of clients): TLS only;
+ * - `acl: { username, password, rules? }`: only this user may log in;
+ * - `config`: further lines of redis.conf, as an object.
+ * Data is lost at the end of the process unless `config` asks for persistence.
+ */
+export async function startRedis({ unixSocket, tls, acl, config = {} } = {}) {
+  const directory = temporaryDirectory();
+  const certificates = tls ? await makeCertificates(directory.path) : undefined;
+  const path = unixSocket ? join(directory.path, "redis.sock") : undefined;
+  const port = unixSocket ? undefined : await freePort();
+  const settings = {
+    bind: "127.0.0.1",
+    port: tls || unixSocket ? 0 : port,
+    dir: directory.path,
+    save: '""',
+    ...(unixSocket && { unixsocket: path }),
+    ...(tls && {
+      "tls-port": port,
+      "tls-cert-file": certificates.files.serverCert,
+      "tls-key-file": certificates.files.serverKey,
+      "tls-ca-cert-file": certificates.files.ca,
+      "tls-auth-clients": tls === "client-certificate" ? "yes" : "no",
+      "tls-replication": "yes",
+    }),
+    ...config,
+  };
+  const lines = Object.entries(settings).map(([name, value]) => `${name} ${value}`);
+  if (acl) {
+    lines.push("user default off");
+    // By its hash the password may hold any character.
+    const hash = createHash("sha256").update(acl.password).digest("hex");
+    lines.push(`user ${acl.username} on #${hash} ${acl.rules ?? "~* &* +@all"}`);
+  }
+  const file = join(directory.path, "redis.conf");
+  writeFileSync(file, `${lines.join("\n")}\n`, { mode: 0o600 });
+  const server = new Server("redis-server", program("redis-server"), [file], {
+    ready: /ready to accept connections/i,
+  });
+  await server.start();
+  return {
+    server,
+    directory: directory.path,
+    host: unixSocket ? undefined : "127.0.0.1",
+    port,
+    path,
+    username: acl?.username,
+    password: acl?.password,
+    tls: certificates,
+    url: redisUrl({ tls, acl, port, path }),
+    /** Runs redis-cli against this server and returns what it printed. */
+    async cli(...args) {
+      const to = path ? ["-s", path] : ["-p", String(port)];
+      if (tls) {
+        const { ca, clientCert, clientKey } = certificates.files;
+        to.push("--tls", "--cacert", ca, "--cert", clientCert, "--key", clientKey);
+      }
+      if (acl) to.push("--user", acl.username);
+      const { stdout } = await promisify(execFile)(program("redis-cli"), [...to, ...args], {
+        encoding: "utf8",
+        env: { ...process.env, ...(acl && { REDISCLI_AUTH: acl.password }) },
+      });
+      return stdout.trimEnd();
+    },
+    async stop() {
+      await server.stop();
+      directory.remove();
+    },
+    kill: () => server.kill(),
+    async restart() {
+      await server.stop();
+      await server.start();
+    },
+    suspend: () => server.suspend(),
+    resume: () => server.resume(),
+  };
+}
+
+function redisUrl({ tls, acl, port, path }) {
+  if (path) return `unix:${path}`;
+  const user = acl
+    ? `${encodeURIComponent(acl.username)}:${encodeURIComponent(acl.password)}@`
+    : "";
+  return `${tls ? "rediss" : "redis"}://${user}127.0.0.1:${port}`;
+}

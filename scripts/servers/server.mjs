@@ -1,0 +1,158 @@
+// One server process: started when its own output says so, stopped for sure.
+import { spawn, spawnSync } from "node:child_process";
+import { chownSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { guardDirectory, guardGroup, unguardDirectory, unguardGroup } from "../lib/keeper.mjs";
+import { Failure } from "../lib/run.mjs";
+
+const START_TIMEOUT_MS = 30_000;
+const STOP_TIMEOUT_MS = 10_000;
+
+export class Server {
+  #name;
+  #command;
+  #args;
+  #ready;
+  #options;
+  #child;
+  #exited;
+  #log = "";
+
+  /** `ready` is what the program prints when it can be used. */
+  constructor(name, command, args, { ready, ...options }) {
+    this.#name = name;
+    this.#command = command;
+    this.#args = args;
+    this.#ready = ready;
+    this.#options = options;
+  }
+
+  get pid() {
+    return this.#child?.pid;
+  }
+
+  get running() {
+    return this.#child !== undefined;
+  }
+
+  /** What the server printed since its last start. */
+  get log() {
+    return this.#log;
+  }
+
+  /** Starts the program and returns the match of `ready` in its output. */
+  async start() {
+    if (this.#child) throw new Error(`${this.#name} is already running`);
+    // Its own process group: Ctrl-C must not stop it before the tests are done with it.
+    const child = spawn(this.#command, this.#args, { detached: true, ...this.#options });
+    guardGroup(child.pid);
+    this.#log = "";
+    this.#child = child;
+    this.#exited = new Promise((resolve) => {
+      const gone = () => {
+        if (this.#child === child) this.#child = undefined;
+        unguardGroup(child.pid);
+        resolve();
+      };
+      child.once("exit", gone);
+      child.once("error", (error) => {
+        this.#log += String(error);
+        gone();
+      });
+    });
+    child.stdin.on("error", () => {});
+    const ready = new Promise((resolve) => {
+      const look = (chunk) => {
+        this.#log = (this.#log + chunk).slice(-100_000);
+        const match = this.#ready.exec(this.#log);
+        if (match) resolve(match);
+      };
+      child.stdout.setEncoding("utf8").on("data", look);
+      child.stderr.setEncoding("utf8").on("data", look);
+    });
+    const late = AbortSignal.timeout(START_TIMEOUT_MS);
+    const timedOut = new Promise((resolve) => late.addEventListener("abort", () => resolve()));
+    const match = await Promise.race([ready, this.#exited, timedOut]);
+    if (!match) {
+      await this.kill();
+      throw new Failure(`${this.#name} did not start:\n${this.#log.trimEnd()}`);
+    }
+    for (const stream of [child, child.stdin, child.stdout, child.stderr]) stream.unref();
+    return match;
+  }
+
+  /** Ends the server in an orderly way. */
+  async stop(signal = "SIGTERM") {
+    this.#signal("SIGCONT");
+    this.#signal(signal);
+    const stopped = await Promise.race([
+      this.#exited?.then(() => true) ?? true,
+      sleep(STOP_TIMEOUT_MS, false),
+    ]);
+    if (!stopped) await this.kill();
+  }
+
+  /** The server dies at once, as in a crash. */
+  async kill() {
+    this.#signal("SIGKILL");
+    await this.#exited;
+  }
+
+  /** The server is alive and its connections are open, but it does nothing. */
+  suspend() {
+    this.#signal("SIGSTOP");
+  }
+
+  resume() {
+    this.#signal("SIGCONT");
+  }
+
+  #signal(signal) {
+    if (!this.#child?.pid) return;
+    try {
+      process.kill(-this.#child.pid, signal);
+    } catch {
+      // Already gone.
+    }
+  }
+}
+
+/** A temporary directory that `remove()` or the end of this process removes. */
+export function temporaryDirectory(owner) {
+  const path = mkdtempSync(join(tmpdir(), "syncguard-"));
+  guardDirectory(path);
+  if (owner) chownSync(path, owner.uid, owner.gid);
+  return {
+    path,
+    remove() {
+      rmSync(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+      unguardDirectory(path);
+    },
+  };
+}
+
+/**
+ * Some servers refuse to run as root: the user to start them as then, in the
+ * form of `spawn` options.
+ */
+export function unprivileged() {
+  if (process.getuid?.() !== 0) return {};
+  for (const user of ["postgres", "nobody"]) {
+    const [uid, gid] = ["-u", "-g"].map((flag) =>
+      Number(spawnSync("id", [flag, user], { encoding: "utf8" }).stdout || NaN),
+    );
+    if (uid > 0) return { uid, gid };
+  }
+  throw new Failure("There is no user `postgres` or `nobody` to run PostgreSQL as.");
+}
+
+/** Asks until the answer is true; a server that never gets there fails the run. */
+export async function eventually(what, ask) {
+  const deadline = Date.now() + START_TIMEOUT_MS;
+  while (!(await ask())) {
+    if (Date.now() > deadline) throw new Failure(`Waited in vain until ${what}.`);
+    await sleep(50);
+  }
+}

@@ -1,0 +1,68 @@
+// npm test: everything from set-up to the last test.
+//   npm test                     the Rust and the JavaScript tests
+//   npm test -- <vitest args>    only the JavaScript tests, e.g. one file
+//   npm test -- --rust <args>    only the Rust tests, e.g. one name
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { cargo, Failure, main, root, tool } from "./lib/run.mjs";
+import { ensureAddon, ensureDependencies } from "./lib/setup.mjs";
+import { startTestServers } from "./lib/test-servers.mjs";
+
+const args = process.argv.slice(2);
+const onlyRust = args[0] === "--rust";
+const report = join(root, "target", "vitest.json");
+
+async function rustTests(env) {
+  const names = onlyRust ? args.slice(1) : [];
+  await cargo(["test", "--no-default-features", ...names], { env });
+}
+
+async function javascriptTests(env) {
+  mkdirSync(join(root, "target"), { recursive: true });
+  rmSync(report, { force: true });
+  const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
+  const run = ["run", ...reporters, ...args];
+  try {
+    await tool("vitest/vitest.mjs", run, { env: { ...env, SYNCGUARD_TEST_SERVERS: "started" } });
+  } finally {
+    summarize();
+  }
+}
+
+/** One plain closing line, whatever the reporter prints. */
+function summarize() {
+  try {
+    const { numPassedTests, numFailedTests } = JSON.parse(readFileSync(report, "utf8"));
+    console.log(`JavaScript: ${numPassedTests} passed, ${numFailedTests} failed`);
+  } catch {
+    // Interrupted before there was anything to count.
+  }
+}
+
+await main(async () => {
+  await ensureDependencies();
+  if (!onlyRust) await ensureAddon();
+  const servers = await startTestServers();
+  const failures = [];
+  try {
+    const suites = onlyRust
+      ? [rustTests]
+      : args.length
+        ? [javascriptTests]
+        : [rustTests, javascriptTests];
+    for (const suite of suites) {
+      try {
+        await suite(servers.env);
+      } catch (error) {
+        failures.push(error);
+        if (error.exitCode === 130) break; // Ctrl-C ends the run, a failed suite does not.
+      }
+    }
+  } finally {
+    await servers.stop();
+  }
+  if (failures.length) {
+    const text = failures.map(({ message }) => message).join("\n");
+    throw new Failure(text, failures.at(-1).exitCode);
+  }
+});

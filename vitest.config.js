@@ -1,0 +1,13 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    include: ["__test__/**/*.test.js"],
+    globalSetup: "scripts/lib/vitest-setup.mjs",
+    // Processes, not threads: an addon that crashes then fails one file, and
+    // signals and exit codes are the real ones.
+    pool: "forks",
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+  },
+});
