@@ -1,0 +1,31 @@
+// Public constants. The Rust core holds the same values for its own use.
+
+/** The longest key, in bytes of UTF-8 after NFC normalization. */
+export const MAX_KEY_LENGTH_BYTES = 512;
+
+export const BACKEND_DEFAULTS = Object.freeze({ ttlMs: 30_000 });
+
+export const LOCK_DEFAULTS = Object.freeze({
+  maxRetries: 10,
+  retryDelayMs: 100,
+  timeoutMs: 5_000,
+  backoff: /** @type {const} */ ("exponential"),
+  jitter: /** @type {const} */ ("equal"),
+});
+
+/** The longest storage key of each backend, in bytes. */
+export const BACKEND_LIMITS = Object.freeze({ REDIS: 1000, POSTGRES: 1700, FIRESTORE: 1500 });
+
+/** What a storage key leaves free for keys derived from it, in bytes. */
+export const RESERVE_BYTES = Object.freeze({ REDIS: 26, POSTGRES: 0, FIRESTORE: 0 });
+
+/** No fence above MAX is given out; above WARN each acquire warns. */
+export const FENCE_THRESHOLDS = Object.freeze({ MAX: "900000000000000", WARN: "090000000000000" });
+
+export const TIME_TOLERANCE_MS = 1000;
+
+/** Under this symbol a failed release or extend says why, for telemetry: `{ reason }`. */
+export const FAILURE_REASON = Symbol.for("syncguard.failureReason");
+
+/** Under this symbol a lookup result carries the raw key and lockId. Never enumerable. */
+export const RAW_DATA = Symbol.for("syncguard.rawData");

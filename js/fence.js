@@ -1,0 +1,44 @@
+// Fence tokens: 15 digits, so that comparing strings compares numbers.
+
+import { FENCE_THRESHOLDS } from "./constants.js";
+import { invalidArgument } from "./errors.js";
+
+const DIGITS = 15;
+
+/**
+ * @param {number | bigint} value
+ * @returns {string}
+ */
+export function formatFence(value) {
+  const whole = typeof value === "bigint" || Number.isSafeInteger(value);
+  if (!whole || value < 0) {
+    throw invalidArgument("A fence must be a non-negative integer (a number or a bigint)");
+  }
+  // Through bigint, because String(-0) and large numbers are written the same way there.
+  const digits = String(BigInt(value));
+  if (digits.length > DIGITS) {
+    throw invalidArgument(`A fence has at most ${DIGITS} digits`);
+  }
+  return digits.padStart(DIGITS, "0");
+}
+
+/**
+ * @param {any} result
+ * @returns {boolean}
+ */
+export function hasFence(result) {
+  return Boolean(result?.ok && result.fence);
+}
+
+/**
+ * Warns that a counter comes near its end. The key is not printed; it is a parameter because
+ * the specification's signature has it.
+ * @param {string} fence
+ * @param {string} [_key]
+ */
+export function logFenceWarning(fence, _key) {
+  console.warn(
+    `[SyncGuard] Fence counter approaching limit: ${fence} of ${FENCE_THRESHOLDS.MAX}. ` +
+      "Move the resource to a new key before the limit: acquires beyond it fail.",
+  );
+}

@@ -1,0 +1,43 @@
+// lock() with its two call forms, and the backend it uses when none is given.
+
+import { createBackend } from "./open.js";
+import { createAutoLock, lockWith } from "./run-lock.js";
+
+/** @import { ManagedLockBackend } from "../index.js" */
+
+/** One backend for each URL, shared by all calls.
+ * @type {Map<string, ManagedLockBackend<any>>} */
+const defaults = new Map();
+
+function defaultBackend() {
+  const url = process.env.SYNCGUARD_URL || "sqlite:";
+  let backend = defaults.get(url);
+  if (backend === undefined) {
+    backend = createBackend(url);
+    defaults.set(url, backend);
+  }
+  return backend;
+}
+
+/**
+ * `lock(fn, config)` or `lock(backend, fn, config)`.
+ * @param {any} backendOrFn
+ * @param {any} fnOrConfig
+ * @param {any} [config]
+ * @returns {Promise<any>}
+ */
+export async function lock(backendOrFn, fnOrConfig, config) {
+  if (typeof backendOrFn === "function" && typeof fnOrConfig !== "function") {
+    return lockWith(defaultBackend(), backendOrFn, fnOrConfig);
+  }
+  return lockWith(backendOrFn, fnOrConfig, config);
+}
+
+/**
+ * lock() bound to the backend of a URL.
+ * @param {string | URL} url
+ * @param {any} [options]
+ */
+export function createLock(url, options) {
+  return createAutoLock(createBackend(url, options));
+}

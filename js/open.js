@@ -1,0 +1,30 @@
+// Backends by URL. One line for each scheme.
+
+import { invalidArgument } from "./errors.js";
+import { createMemoryBackend } from "./memory.js";
+
+/** @import { ManagedLockBackend } from "../index.js" */
+
+/** @type {Record<string, (url: string, options: any) => ManagedLockBackend<any>>} */
+const SCHEMES = {
+  "memory:": (_url, options) => createMemoryBackend(undefined, options),
+};
+
+const KNOWN = "redis:, rediss:, postgres:, postgresql:, firestore:, sqlite:, memory:";
+
+/**
+ * @param {string | URL} url
+ * @param {any} [options]
+ */
+export function createBackend(url, options) {
+  if (typeof url !== "string" && !(url instanceof URL)) {
+    throw invalidArgument(`createBackend() needs a URL that starts with one of ${KNOWN}`);
+  }
+  const text = String(url);
+  // Only the scheme is ever named in a message: the rest may hold a password.
+  const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(text)?.[0].toLowerCase() ?? "";
+  if (!Object.hasOwn(SCHEMES, scheme)) {
+    throw invalidArgument(`No backend for this URL: it must start with one of ${KNOWN}`);
+  }
+  return SCHEMES[scheme](text, options);
+}

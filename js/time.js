@@ -1,0 +1,27 @@
+// The one liveness rule, and the clock of a Redis server.
+
+import { invalidArgument } from "./errors.js";
+
+/**
+ * @param {number} expiresAtMs
+ * @param {number} nowMs
+ * @param {number} toleranceMs
+ */
+export function isLive(expiresAtMs, nowMs, toleranceMs) {
+  return expiresAtMs > nowMs - toleranceMs;
+}
+
+/**
+ * Milliseconds from the reply of Redis' TIME: `[seconds, microseconds]`.
+ * @param {readonly [string | number, string | number]} timeTuple
+ */
+export function calculateRedisServerTimeMs(timeTuple) {
+  const ms = Array.isArray(timeTuple)
+    ? Number.parseInt(timeTuple[0], 10) * 1000 +
+      Math.floor(Number.parseInt(timeTuple[1], 10) / 1000)
+    : Number.NaN;
+  if (Number.isNaN(ms)) {
+    throw invalidArgument("Expected the reply of Redis' TIME command: [seconds, microseconds]");
+  }
+  return ms;
+}
