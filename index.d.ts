@@ -20,10 +20,10 @@ export interface FencingCapabilities extends BackendCapabilities {
   supportsFencing: true;
 }
 
-export type KeyOp = Readonly<{ key: string; signal?: AbortSignal }>;
-export type LockOp = Readonly<{ lockId: string; signal?: AbortSignal }>;
-export type KeyLookup = Readonly<{ key: string; lockId?: never; signal?: AbortSignal }>;
-export type OwnershipLookup = Readonly<{ lockId: string; key?: never; signal?: AbortSignal }>;
+export type KeyOp = Readonly<{ key: string; signal?: AbortSignal | undefined }>;
+export type LockOp = Readonly<{ lockId: string; signal?: AbortSignal | undefined }>;
+export type KeyLookup = Readonly<{ key: string; lockId?: never; signal?: AbortSignal | undefined }>;
+export type OwnershipLookup = Readonly<{ lockId: string; key?: never; signal?: AbortSignal | undefined }>;
 
 /**
  * The least that the functions of this package need of a backend: acquire may return plain data,
@@ -205,7 +205,7 @@ export type LockContext<C extends BackendCapabilities = FencingCapabilities> = {
    * config's signal is aborted (with that signal's reason).
    */
   readonly signal: AbortSignal;
-} & (C["supportsFencing"] extends true ? { readonly fence: Fence } : { readonly fence?: Fence });
+} & (C["supportsFencing"] extends true ? { readonly fence: Fence } : { readonly fence?: Fence | undefined });
 
 /** lock() bound to a backend. */
 export type AutoLock<C extends BackendCapabilities = FencingCapabilities> = <T>(
@@ -279,33 +279,33 @@ export function createDisposableHandle(
 export function owns<C extends BackendCapabilities>(
   backend: Pick<CustomLockBackend<C>, "lookup">,
   lockId: string,
-  opts?: { signal?: AbortSignal },
+  opts?: { signal?: AbortSignal | undefined },
 ): Promise<boolean>;
 
 export function getByKey<C extends BackendCapabilities>(
   backend: Pick<CustomLockBackend<C>, "lookup">,
   key: string,
-  opts?: { signal?: AbortSignal },
+  opts?: { signal?: AbortSignal | undefined },
 ): Promise<LockInfo<C> | null>;
 
 export function getById<C extends BackendCapabilities>(
   backend: Pick<CustomLockBackend<C>, "lookup">,
   lockId: string,
-  opts?: { signal?: AbortSignal },
+  opts?: { signal?: AbortSignal | undefined },
 ): Promise<LockInfo<C> | null>;
 
 /** With the raw key and lockId: for debugging, not for logs. */
 export function getByKeyRaw<C extends BackendCapabilities>(
   backend: Pick<CustomLockBackend<C>, "lookup">,
   key: string,
-  opts?: { signal?: AbortSignal },
+  opts?: { signal?: AbortSignal | undefined },
 ): Promise<LockInfoDebug<C> | null>;
 
 /** With the raw key and lockId: for debugging, not for logs. */
 export function getByIdRaw<C extends BackendCapabilities>(
   backend: Pick<CustomLockBackend<C>, "lookup">,
   lockId: string,
-  opts?: { signal?: AbortSignal },
+  opts?: { signal?: AbortSignal | undefined },
 ): Promise<LockInfoDebug<C> | null>;
 
 /** With the raw key and lockId: for debugging, not for logs. */
@@ -425,7 +425,7 @@ export function mergeBackendConfig<T extends object>(config?: T): { ttlMs: numbe
 /** With LOCK_DEFAULTS for what is undefined. */
 export function mergeAcquisitionConfig(
   acquisition?: AcquisitionOptions,
-): Required<Omit<AcquisitionOptions, "signal">> & { signal?: AbortSignal };
+): Required<Omit<AcquisitionOptions, "signal">> & { signal?: AbortSignal | undefined };
 
 // ---------------------------------------------------------------------------------------------
 // Constants

@@ -17,7 +17,7 @@ export const LONGEST_TIMER_MS = 0x7fff_ffff;
  */
 function withDefaults(defaults, given) {
   /** @type {Record<string, unknown>} */
-  const merged = { ...defaults };
+  const merged = Object.assign({}, defaults);
   for (const [name, value] of Object.entries(given ?? {})) {
     if (value !== undefined) merged[name] = value;
   }

@@ -2,6 +2,8 @@
 
 /** @import { LockErrorCode, LockErrorContext } from "../index.js" */
 
+const HIDDEN = { enumerable: false, writable: true, configurable: true };
+
 export class LockError extends Error {
   /**
    * @param {LockErrorCode} code
@@ -12,32 +14,19 @@ export class LockError extends Error {
     super(message ?? code);
     /** @type {LockErrorCode} */
     this.code = code;
-    // Not enumerable: console.log(error) must not print a key or a lockId.
     /** @type {LockErrorContext | undefined} */
-    this.context;
-    Object.defineProperty(this, "context", {
-      value: context,
-      configurable: true,
-      writable: true,
-      enumerable: false,
-    });
-    if (context != null && context.cause !== undefined) {
-      Object.defineProperty(this, "cause", {
-        value: context.cause,
-        configurable: true,
-        writable: true,
-        enumerable: false,
-      });
+    this.context = context;
+    // Printing the error must not print a key or a lockId.
+    Object.defineProperty(this, "context", HIDDEN);
+    if (context?.cause !== undefined) {
+      /** @type {unknown} */
+      this.cause = context.cause;
+      Object.defineProperty(this, "cause", HIDDEN);
     }
   }
 }
 
-Object.defineProperty(LockError.prototype, "name", {
-  value: "LockError",
-  configurable: true,
-  writable: true,
-  enumerable: false,
-});
+Object.defineProperty(LockError.prototype, "name", { value: "LockError", ...HIDDEN });
 
 /**
  * @param {string} message

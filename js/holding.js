@@ -5,8 +5,6 @@ import { LockError } from "./errors.js";
 import { unwatchExtensions, watchExtensions } from "./extensions.js";
 import { reasonOf } from "./signal.js";
 
-/** @import { LockContext } from "../index.js" */
-
 export class Holding {
   /** @type {AbortController | undefined} */
   #controller;
@@ -126,7 +124,7 @@ export class Holding {
  * @param {string} lockId
  * @param {string | undefined} fence
  * @param {Holding} holding
- * @returns {LockContext<any>}
+ * @returns {any}
  */
 export function contextOf(lockId, fence, holding) {
   return {

@@ -47,7 +47,7 @@ export async function lockWith(backend, fn, config) {
  */
 export function createAutoLock(backend) {
   checkBackend(backend, ["acquire", "release"]);
-  return async (fn, config) => lockWith(backend, fn, config);
+  return async (/** @type {any} */ fn, config) => lockWith(backend, fn, config);
 }
 
 /**

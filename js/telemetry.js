@@ -5,7 +5,7 @@ import { checkBackend, invalidArgument, unreadableOptions } from "./errors.js";
 import { decorateAcquireResult, hooksOf, notify } from "./handle.js";
 import { hashKey } from "./keys.js";
 
-/** @import { CustomLockBackend, LockEvent, TelemetryOptions } from "../index.js" */
+/** @import { LockEvent, TelemetryOptions } from "../index.js" */
 
 // Keys that look like this stay hidden under `includeRaw: true`; a predicate may still show them.
 const SENSITIVE = /token|secret|passw|credential|api[-_]?key/i;
@@ -49,6 +49,7 @@ export function withTelemetry(backend, options) {
 
   /**
    * @param {LockEvent} event
+   * @param {string | undefined} key
    * @returns {boolean}
    */
   function mayShow(event, key) {

@@ -17,8 +17,7 @@ export function isLive(expiresAtMs, nowMs, toleranceMs) {
  */
 export function calculateRedisServerTimeMs(timeTuple) {
   const ms = Array.isArray(timeTuple)
-    ? Number.parseInt(timeTuple[0], 10) * 1000 +
-      Math.floor(Number.parseInt(timeTuple[1], 10) / 1000)
+    ? Number(timeTuple[0]) * 1000 + Math.floor(Number(timeTuple[1]) / 1000)
     : Number.NaN;
   if (Number.isNaN(ms)) {
     throw invalidArgument("Expected the reply of Redis' TIME command: [seconds, microseconds]");
