@@ -11,13 +11,13 @@ export const LONGEST_TIMER_MS = 0x7fff_ffff;
 /**
  * @template {object} D
  * @template {object} U
- * @param {D} defaults
+ * @param {D & Record<string, unknown>} defaults
  * @param {U | undefined} given
  * @returns {any}
  */
 function withDefaults(defaults, given) {
   /** @type {Record<string, unknown>} */
-  const merged = Object.assign({}, defaults);
+  const merged = { ...defaults };
   for (const [name, value] of Object.entries(given ?? {})) {
     if (value !== undefined) merged[name] = value;
   }

@@ -15,11 +15,8 @@ import { acquireWaiting } from "./wait.js";
 /** @typedef {import("./lock-config.js").LockPlan} LockPlan */
 /** @typedef {import("./native-backend.js").NativeAccess} NativeAccess */
 
-const MOST_RETRIES = 0xffff_ffff;
-// "For ever", as a number that no clock overflows with: some 30 years.
-const LONGEST_WAIT_MS = 1e12;
 const ACQUIRED = "A";
-const LOST = "X";
+const ERROR = "E";
 
 /**
  * @param {any} backend any LockBackend
@@ -85,12 +82,13 @@ async function runNative({ native, ops }, fn, plan) {
  */
 function holdNative(native, key, { lockId, expiresAtMs, validForMs }, plan) {
   const id = native.hold(lockId, plan.ttlMs, validForMs);
+  if (typeof id === "string") throw replyError(id, { key, lockId });
   const holding = new Holding(lockId, expiresAtMs, Infinity, plan.signal, {
     expiresAtMs: () => native.holdExpiresAt(id),
     stop: () => native.cancel(id),
   });
   settledInBackground(id, (end) => {
-    if (end.startsWith(LOST)) holding.lose(replyError(end, { key, lockId }));
+    if (end.startsWith(ERROR)) holding.lose(replyError(end, { key, lockId }));
   });
   return holding;
 }
@@ -106,12 +104,11 @@ async function waitNative(native, plan) {
   const reply = native.acquireWait(
     plan.key,
     plan.ttlMs,
-    Math.min(plan.maxRetries, MOST_RETRIES),
+    plan.maxRetries,
     plan.retryDelayMs,
     plan.exponential,
     plan.jitter,
-    Math.min(plan.timeoutMs, LONGEST_WAIT_MS),
-    first !== undefined,
+    plan.timeoutMs,
   );
   if (typeof reply === "string") return reply;
   if (first === undefined) return settled(reply);
