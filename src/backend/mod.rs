@@ -2,6 +2,7 @@
 //! validation, waiting, undoing and the shape of results are the callers' business.
 
 pub mod memory;
+pub mod sqlite;
 pub mod tls;
 
 use std::sync::Arc;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use napi::bindgen_prelude::Either;
 use napi_derive::napi;
+use serde::de::DeserializeOwned;
 
 use super::backend::NativeBackend;
 use super::bridge::Bridge;
 use super::reply;
 use super::runtime::runtime;
-use crate::backend::{Backend, Warnings, memory};
+use crate::backend::{Backend, Warnings, memory, sqlite};
 use crate::client::Client;
 use crate::error::{Error, Result};
 
@@ -34,9 +35,10 @@ fn open_backend(bridge: &Bridge, kind: &str, config: &str) -> Result<NativeBacke
             }
         })
     };
-    let _ = (config, &warnings);
+    let _ = &warnings;
     let backend: Arc<dyn Backend> = match kind {
         "memory" => Arc::new(memory::MemoryBackend::new()),
+        "sqlite" => Arc::new(sqlite::SqliteBackend::open(read(config)?)?),
         _ => return Err(Error::invalid_argument("There is no backend of this kind")),
     };
     Ok(NativeBackend::new(
@@ -44,4 +46,10 @@ fn open_backend(bridge: &Bridge, kind: &str, config: &str) -> Result<NativeBacke
         completions,
         runtime,
     ))
+}
+
+/// What the JavaScript side wrote: an unknown or mistyped option is the user's mistake.
+fn read<T: DeserializeOwned>(config: &str) -> Result<T> {
+    serde_json::from_str(config)
+        .map_err(|error| Error::invalid_argument(format!("Invalid backend options: {error}")))
 }

@@ -1,0 +1,71 @@
+//! SQLite's errors as ours. Its texts name tables and columns, never the values in them.
+
+use std::path::Path;
+
+use rusqlite::{Error as SqliteError, ErrorCode as Code, ffi};
+
+use crate::error::Error;
+
+/// Another connection is in the way for the moment: waiting helps.
+pub(super) fn is_busy(error: &SqliteError) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(Code::DatabaseBusy | Code::DatabaseLocked | Code::FileLockingProtocolFailed)
+    )
+}
+
+/// A COMMIT that failed like this has certainly not taken effect: its last frame, the one that
+/// makes it valid, was not written. After any other failure (fsync above all) it may be found
+/// valid when the file is recovered.
+pub(super) fn surely_not_committed(error: &SqliteError) -> bool {
+    extended(error).is_some_and(|code| {
+        matches!(
+            code,
+            ffi::SQLITE_FULL | ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_BUSY
+        )
+    })
+}
+
+fn extended(error: &SqliteError) -> Option<i32> {
+    error.sqlite_error().map(|error| error.extended_code)
+}
+
+pub(super) fn timed_out(path: &Path) -> Error {
+    Error::timeout(format!(
+        "The lock file {} stayed busy for longer than the timeout: another process is in the middle of a write, or stopped there",
+        path.display()
+    ))
+}
+
+pub(super) fn map(error: &SqliteError, path: &Path) -> Error {
+    let file = path.display();
+    let mapped = match error.sqlite_error_code() {
+        Some(Code::DatabaseBusy | Code::DatabaseLocked | Code::FileLockingProtocolFailed) => {
+            timed_out(path)
+        }
+        Some(Code::DiskFull) => Error::unavailable(format!(
+            "The disk is full: nothing can be written to the lock file {file}"
+        )),
+        Some(Code::ReadOnly) => Error::invalid_argument(format!(
+            "The lock file {file} is read-only, or its directory is: this process must be able to write both"
+        )),
+        Some(Code::CannotOpen | Code::PermissionDenied) => Error::invalid_argument(format!(
+            "The lock file {file} cannot be opened: this process must be able to write it and its directory"
+        )),
+        Some(Code::NotADatabase) => Error::invalid_argument(format!(
+            "The file {file} is not a SQLite database: it was left as it is. Give the locks a file of their own"
+        )),
+        Some(Code::DatabaseCorrupt) => Error::internal(format!("The lock file {file} is damaged")),
+        Some(Code::SystemIoFailure) => {
+            Error::unavailable(format!("The lock file {file} cannot be read or written"))
+        }
+        _ => Error::internal(format!(
+            "SQLite refused an operation on the lock file {file}"
+        )),
+    };
+    let mapped = mapped.cause(error);
+    match extended(error) {
+        Some(code) => mapped.detail("sqliteCode", code.to_string()),
+        None => mapped,
+    }
+}

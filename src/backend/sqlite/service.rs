@@ -1,0 +1,249 @@
+//! The thread's side: takes all operations that wait and runs them in one transaction, so that many
+//! share one write to the disk. Answers are given after the COMMIT.
+//!
+//! Waiting, for the disk and for other processes, happens here and never on a caller's thread.
+
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use super::config::Settings;
+use super::connection::{self, OpenFailure};
+use super::error::{is_busy, map, surely_not_committed, timed_out};
+use super::location::default_file;
+use super::worker::{Access, Job};
+use crate::error::Error;
+use crate::lock::time::system_now_ms;
+
+/// More operations than this do not share a transaction, so that other processes get their turn.
+const MAX_BATCH: usize = 256;
+
+pub(super) struct Service {
+    access: Access,
+    settings: Settings,
+    incoming: Receiver<Job>,
+    open: Option<Open>,
+    /// When opening the file was first found to be busy.
+    opening_since: Option<Instant>,
+}
+
+/// The open file, and which one it was when it was opened.
+struct Open {
+    path: PathBuf,
+    identity: Option<(u64, u64)>,
+    db: Connection,
+}
+
+/// Why a transaction did not take place.
+enum Failure {
+    Busy(PathBuf),
+    Failed(Error),
+}
+
+impl Service {
+    pub fn new(access: Access, settings: Settings, incoming: Receiver<Job>) -> Self {
+        Self {
+            access,
+            settings,
+            incoming,
+            open: None,
+            opening_since: None,
+        }
+    }
+
+    /// Until no more operations can come.
+    pub fn serve(&mut self) {
+        while let Ok(job) = self.incoming.recv() {
+            let mut batch = vec![job];
+            match self.complete(&mut batch, true) {
+                Err(error) if batch.len() > 1 && !error.outcome_unknown => {
+                    // One operation's failure must not be another's: each for itself.
+                    for job in batch {
+                        let mut alone = vec![job];
+                        let failure = self.complete(&mut alone, false).err();
+                        answer(alone, failure.as_ref());
+                    }
+                }
+                result => answer(batch, result.err().as_ref()),
+            }
+        }
+    }
+
+    /// Runs the batch in one transaction, waiting for other processes as long as deadlines allow.
+    /// Operations whose deadline passes are answered and leave the batch.
+    fn complete(&mut self, batch: &mut Vec<Job>, join: bool) -> Result<(), Error> {
+        let mut pause = Pause::default();
+        loop {
+            match self.transaction(batch, join) {
+                Ok(()) => return Ok(()),
+                Err(Failure::Failed(error)) => return Err(error),
+                Err(Failure::Busy(path)) => {
+                    refuse_late(batch, &path);
+                    if batch.is_empty() {
+                        return Ok(());
+                    }
+                    pause.wait();
+                }
+            }
+        }
+    }
+
+    fn transaction(&mut self, batch: &mut Vec<Job>, join: bool) -> Result<(), Failure> {
+        let open = match self.open.take_if(|open| open.is_current()) {
+            Some(open) => open,
+            None => self.reopen()?,
+        };
+        let done = self.run(&open, batch, join);
+        if done.is_err() && !open.db.is_autocommit() {
+            // If even this fails the connection is dropped below, which rolls back too.
+            let _ = open.db.execute_batch("ROLLBACK");
+        }
+        let keep = match &done {
+            Ok(()) => true,
+            Err((error, _)) => is_busy(error) && open.db.is_autocommit(),
+        };
+        let result = done.map_err(|(error, committing)| {
+            if is_busy(&error) {
+                return Failure::Busy(open.path.clone());
+            }
+            let mapped = map(&error, &open.path);
+            Failure::Failed(if committing && !surely_not_committed(&error) {
+                mapped.outcome_unknown()
+            } else {
+                mapped
+            })
+        });
+        self.open = keep.then_some(open);
+        result
+    }
+
+    /// The flag of the error: the COMMIT was under way.
+    fn run(
+        &self,
+        open: &Open,
+        batch: &mut Vec<Job>,
+        join: bool,
+    ) -> Result<(), (rusqlite::Error, bool)> {
+        let before = |error| (error, false);
+        let begin = match self.access {
+            Access::Write => "BEGIN IMMEDIATE",
+            Access::Read => "BEGIN",
+        };
+        execute(&open.db, begin).map_err(before)?;
+        if join {
+            // Only now that the wait for other processes is over.
+            let room = MAX_BATCH.saturating_sub(batch.len());
+            batch.extend(self.incoming.try_iter().take(room));
+        }
+        refuse_late(batch, &open.path);
+        let now_ms = system_now_ms();
+        for job in batch.iter_mut() {
+            job.work.run(&open.db, now_ms).map_err(before)?;
+        }
+        execute(&open.db, "COMMIT").map_err(|error| (error, true))
+    }
+
+    fn reopen(&mut self) -> Result<Open, Failure> {
+        if let Some(stale) = self.open.take() {
+            // Closing would clean up the companions of the file, which are the new file's by now.
+            let _ = stale
+                .db
+                .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        }
+        let path = match &self.settings.path {
+            Some(path) => path.clone(),
+            None => default_file().map_err(Failure::Failed)?,
+        };
+        match connection::open(&path, self.settings.durability) {
+            Ok(db) => {
+                self.opening_since = None;
+                Ok(Open {
+                    identity: identity(&path),
+                    path,
+                    db,
+                })
+            }
+            Err(OpenFailure::Failed(error)) => {
+                self.opening_since = None;
+                Err(Failure::Failed(error))
+            }
+            Err(OpenFailure::Busy) => {
+                let since = *self.opening_since.get_or_insert_with(Instant::now);
+                if since.elapsed() < self.settings.connect_timeout {
+                    return Err(Failure::Busy(path));
+                }
+                self.opening_since = None;
+                Err(Failure::Failed(timed_out(&path)))
+            }
+        }
+    }
+}
+
+impl Open {
+    /// False when the file was deleted or replaced: other processes then use the new one.
+    fn is_current(&self) -> bool {
+        self.identity == identity(&self.path)
+    }
+}
+
+#[cfg(unix)]
+fn identity(path: &std::path::Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+/// Elsewhere an open file cannot be deleted.
+#[cfg(not(unix))]
+fn identity(_: &std::path::Path) -> Option<(u64, u64)> {
+    None
+}
+
+fn execute(db: &Connection, statement: &str) -> rusqlite::Result<()> {
+    db.prepare_cached(statement)?.execute([]).map(drop)
+}
+
+fn answer(batch: Vec<Job>, failure: Option<&Error>) {
+    for job in batch {
+        job.work.answer(failure);
+    }
+}
+
+fn refuse_late(batch: &mut Vec<Job>, path: &std::path::Path) {
+    let now = Instant::now();
+    let late: Vec<Job> = batch.extract_if(.., |job| job.deadline <= now).collect();
+    if !late.is_empty() {
+        answer(late, Some(&timed_out(path)));
+    }
+}
+
+/// The wait for another process's write: mostly a matter of microseconds, sometimes of an fsync.
+#[derive(Default)]
+struct Pause {
+    times: u32,
+}
+
+impl Pause {
+    const YIELDS: u32 = 3;
+    const SHORTEST: Duration = Duration::from_micros(50);
+    const LONGEST: Duration = Duration::from_millis(2);
+
+    fn wait(&mut self) {
+        self.times = self.times.saturating_add(1);
+        if self.times <= Self::YIELDS {
+            thread::yield_now();
+            return;
+        }
+        let doubled = Self::SHORTEST.saturating_mul(1 << (self.times - Self::YIELDS).min(8));
+        // Random, so that those who wait do not come back all at once.
+        thread::sleep(
+            doubled
+                .min(Self::LONGEST)
+                .mul_f64(rand::random_range(0.5..1.0)),
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! Files that cannot be used: a clear error, and the file as it was.
+
+use std::fs;
+
+use rusqlite::Connection;
+
+use super::*;
+use crate::error::{Error, ErrorCode};
+
+async fn refused(path: &Path) -> Error {
+    let backend = backend(path);
+    let error = backend.acquire(&request("k")).await.unwrap_err();
+    assert!(!error.outcome_unknown);
+    // A read gets the same answer.
+    let read = backend
+        .is_locked(&Key::new("k").unwrap())
+        .await
+        .unwrap_err();
+    assert_eq!((read.code, &read.message), (error.code, &error.message));
+    backend.close().await;
+    assert_eq!(error.code, ErrorCode::InvalidArgument, "{error:?}");
+    error
+}
+
+async fn refused_and_untouched(path: &Path, says: &str) {
+    let before = fs::read(path).unwrap();
+    let error = refused(path).await;
+    assert!(error.message.contains(says), "{error:?}");
+    assert_eq!(fs::read(path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database() {
+    let dir = TestDir::new();
+    fs::write(dir.file(), "my precious notes\n".repeat(100)).unwrap();
+    refused_and_untouched(&dir.file(), "not a SQLite database").await;
+    fs::write(dir.file(), "short").unwrap();
+    refused_and_untouched(&dir.file(), "not a SQLite database").await;
+}
+
+#[tokio::test]
+async fn another_programs_database() {
+    let dir = TestDir::new();
+    let db = Connection::open(dir.file()).unwrap();
+    db.execute_batch("CREATE TABLE users (id INTEGER PRIMARY KEY)")
+        .unwrap();
+    drop(db);
+    refused_and_untouched(&dir.file(), "another program").await;
+}
+
+#[tokio::test]
+async fn a_newer_schema() {
+    let dir = TestDir::new();
+    let made = backend(&dir.file());
+    made.acquire(&request("k")).await.unwrap();
+    made.close().await;
+    let db = Connection::open(dir.file()).unwrap();
+    db.pragma_update(None, "user_version", 2).unwrap();
+    drop(db);
+    refused_and_untouched(&dir.file(), "newer version of SyncGuard (schema 2").await;
+}
+
+#[tokio::test]
+async fn an_empty_file_is_taken() {
+    let dir = TestDir::new();
+    fs::write(dir.file(), "").unwrap();
+    let backend = backend(&dir.file());
+    assert!(granted(backend.acquire(&request("k")).await.unwrap()).is_some());
+    backend.close().await;
+}
+
+#[tokio::test]
+async fn a_directory_or_no_directory() {
+    let dir = TestDir::new();
+    let error = refused(dir.path()).await;
+    assert!(error.message.contains("is a directory"), "{error:?}");
+    let error = refused(&dir.path().join("missing/locks.db")).await;
+    assert!(error.message.contains("does not exist"), "{error:?}");
+    assert!(!dir.path().join("missing").exists());
+}
+
+#[tokio::test]
+async fn a_read_only_file() {
+    let dir = TestDir::new();
+    let made = backend(&dir.file());
+    made.acquire(&request("k")).await.unwrap();
+    made.close().await;
+    let mut permissions = fs::metadata(dir.file()).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(dir.file(), permissions).unwrap();
+    refused_and_untouched(&dir.file(), "read-only").await;
+}
+
+/// One operation of a shared transaction fails half-way: it leaves no trace, the others none of it.
+#[tokio::test]
+async fn a_failing_operation_is_not_the_others_failure() {
+    let dir = TestDir::new();
+    let backend = backend(&dir.file());
+    let first = request("first");
+    backend.acquire(&first).await.unwrap();
+    let other = Connection::open(dir.file()).unwrap();
+    other
+        .execute_batch(
+            "CREATE TRIGGER trap BEFORE INSERT ON syncguard_locks WHEN NEW.key = 'bad'
+             BEGIN SELECT RAISE(ABORT, 'trapped'); END;
+             BEGIN IMMEDIATE",
+        )
+        .unwrap();
+    // All of them wait for the other writer, and then go together.
+    let (good, bad) = (request("good"), request("bad"));
+    let operations = futures_util::future::join3(
+        backend.acquire(&good),
+        backend.acquire(&bad),
+        backend.release(first.lock_id),
+    );
+    let mut operations = std::pin::pin!(operations);
+    assert!(futures_util::poll!(&mut operations).is_pending());
+    other.execute_batch("COMMIT").unwrap();
+    let (good, bad, released) = operations.await;
+    assert_eq!(granted(good.unwrap()).map(|fence| fence.value()), Some(1));
+    assert_eq!(released, Ok(ReleaseOutcome::Released));
+    let error = bad.unwrap_err();
+    assert_eq!(
+        (error.code, error.outcome_unknown),
+        (ErrorCode::Internal, false)
+    );
+    let counters: i64 = other
+        .query_row(
+            "SELECT count(*) FROM syncguard_fence_counters WHERE key_debug = 'bad'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(counters, 0);
+    backend.close().await;
+}
+
+/// A process that stopped in the middle of a write: the operation certainly did not happen.
+#[tokio::test]
+async fn a_writer_that_does_not_end_is_a_timeout() {
+    let dir = TestDir::new();
+    let patient = backend(&dir.file());
+    let hasty = SqliteBackend::open(SqliteConfig {
+        operation_timeout_ms: Some(50),
+        ..config(&dir.file())
+    })
+    .unwrap();
+    let lock = request("k");
+    patient.acquire(&lock).await.unwrap();
+    let stopped = Connection::open(dir.file()).unwrap();
+    stopped.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = hasty.release(lock.lock_id).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::NetworkTimeout);
+    assert!(!error.outcome_unknown);
+    drop(stopped);
+    assert_eq!(
+        patient.release(lock.lock_id).await.unwrap(),
+        ReleaseOutcome::Released
+    );
+    hasty.close().await;
+    patient.close().await;
+}
+
+#[tokio::test]
+async fn a_file_that_somebody_keeps_from_being_opened_is_a_timeout() {
+    let dir = TestDir::new();
+    let backend = SqliteBackend::open(SqliteConfig {
+        connect_timeout_ms: Some(50),
+        ..config(&dir.file())
+    })
+    .unwrap();
+    let exclusive = Connection::open(dir.file()).unwrap();
+    exclusive.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let error = backend.acquire(&request("k")).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::NetworkTimeout);
+    assert!(!error.outcome_unknown);
+    drop(exclusive);
+    assert!(granted(backend.acquire(&request("k")).await.unwrap()).is_some());
+    backend.close().await;
+}

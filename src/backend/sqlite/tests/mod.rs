@@ -1,0 +1,141 @@
+mod failures;
+mod sharing;
+
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::lock::Fence;
+
+/// A directory for one test, gone afterwards.
+pub struct TestDir(PathBuf);
+
+impl TestDir {
+    pub fn new() -> Self {
+        let name = format!("syncguard-test-{:032x}", rand::random::<u128>());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.0.join("locks.db")
+    }
+}
+
+impl Drop for TestDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Without waiting for the disk: the tests do not cut the power.
+fn config(path: &Path) -> SqliteConfig {
+    SqliteConfig {
+        path: Some(path.to_owned()),
+        durability: Durability::Normal,
+        // Longer than any of these tests takes on a busy machine.
+        connect_timeout_ms: Some(60_000),
+        operation_timeout_ms: Some(60_000),
+    }
+}
+
+fn backend(path: &Path) -> SqliteBackend {
+    SqliteBackend::open(config(path)).unwrap()
+}
+
+fn ttl(ms: u32) -> Ttl {
+    Ttl::from_number(f64::from(ms)).unwrap()
+}
+
+fn request(key: &str) -> AcquireRequest {
+    AcquireRequest {
+        key: Key::new(key).unwrap(),
+        lock_id: LockId::generate(),
+        ttl: ttl(60_000),
+    }
+}
+
+fn granted(outcome: AcquireOutcome) -> Option<Fence> {
+    match outcome {
+        AcquireOutcome::Acquired { fence, .. } => Some(fence),
+        AcquireOutcome::Locked => None,
+    }
+}
+
+#[tokio::test]
+async fn a_lock_from_acquire_to_release() {
+    let dir = TestDir::new();
+    let backend = backend(&dir.file());
+    let lock = request("k");
+    assert!(!backend.is_locked(&lock.key).await.unwrap());
+    let fence = granted(backend.acquire(&lock).await.unwrap()).unwrap();
+    assert_eq!(fence.value(), 1);
+    assert!(backend.is_locked(&lock.key).await.unwrap());
+    assert_eq!(
+        backend.acquire(&request("k")).await.unwrap(),
+        AcquireOutcome::Locked
+    );
+    let found = backend
+        .lookup(&LookupQuery::LockId(lock.lock_id))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(found.lock_id == lock.lock_id && found.fence == fence && found.key == "k");
+    let ExtendOutcome::Extended { expires_at_ms } =
+        backend.extend(lock.lock_id, ttl(90_000)).await.unwrap()
+    else {
+        panic!("not extended")
+    };
+    assert!(expires_at_ms > found.expires_at_ms);
+    assert_eq!(
+        backend.release(lock.lock_id).await.unwrap(),
+        ReleaseOutcome::Released
+    );
+    assert!(!backend.is_locked(&lock.key).await.unwrap());
+    backend.close().await;
+}
+
+#[tokio::test]
+async fn close_leaves_one_file_and_a_new_backend_goes_on_counting() {
+    let dir = TestDir::new();
+    for expected in 1..=3 {
+        let backend = backend(&dir.file());
+        let lock = request("k");
+        let fence = granted(backend.acquire(&lock).await.unwrap()).unwrap();
+        assert_eq!(fence.value(), expected);
+        assert!(backend.is_locked(&lock.key).await.unwrap());
+        backend.release(lock.lock_id).await.unwrap();
+        backend.close().await;
+        let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        assert!(backend.acquire(&lock).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_backend_that_is_never_used_makes_no_file() {
+    let dir = TestDir::new();
+    backend(&dir.file()).close().await;
+    assert!(!dir.file().exists());
+}
+
+/// The WAL is written back and reused, so that it does not grow with the number of operations.
+#[tokio::test]
+async fn the_wal_stays_small() {
+    let dir = TestDir::new();
+    let backend = backend(&dir.file());
+    let mut largest = 0;
+    for _ in 0..2000 {
+        let lock = request("k");
+        backend.acquire(&lock).await.unwrap();
+        backend.release(lock.lock_id).await.unwrap();
+        let wal = std::fs::metadata(dir.path().join("locks.db-wal")).unwrap();
+        largest = largest.max(wal.len());
+    }
+    assert!(largest < 6 * 1024 * 1024, "{largest}");
+    backend.close().await;
+}

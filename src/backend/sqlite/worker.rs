@@ -1,0 +1,162 @@
+//! The callers' side of a thread with a connection of its own: hands operations over and waits for
+//! their answers without blocking. The thread's side is [`super::service`].
+
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::config::Settings;
+use super::service::Service;
+use super::store::Sql;
+use crate::error::{Error, Result};
+
+/// A worker answers within the operation's timeout. If it has not by then, it is stuck in a system
+/// call (a disk that hangs).
+const STUCK_AFTER: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
+/// An operation on its way to an answer.
+pub(super) trait Work: Send {
+    /// Keeps the outcome until the transaction is committed. May be run again after a roll-back.
+    fn run(&mut self, db: &Connection, now_ms: u64) -> rusqlite::Result<()>;
+    /// With the failure, or else with the outcome of the last run.
+    fn answer(self: Box<Self>, failure: Option<&Error>);
+}
+
+struct Operation<F, T> {
+    run: F,
+    outcome: Option<Result<T>>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<F, T> Work for Operation<F, T>
+where
+    F: FnMut(&Connection, u64) -> Sql<T> + Send,
+    T: Send,
+{
+    fn run(&mut self, db: &Connection, now_ms: u64) -> rusqlite::Result<()> {
+        self.outcome = Some((self.run)(db, now_ms)?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, failure: Option<&Error>) {
+        let outcome = match failure {
+            Some(error) => Some(Err(error.clone())),
+            None => self.outcome,
+        };
+        if let Some(outcome) = outcome {
+            // Nobody waits any more when the runtime shuts down.
+            let _ = self.reply.send(outcome);
+        }
+    }
+}
+
+pub(super) struct Job {
+    /// Not begun any more after this.
+    pub deadline: Instant,
+    pub work: Box<dyn Work>,
+}
+
+enum State {
+    Idle,
+    Running {
+        jobs: Sender<Job>,
+        ended: oneshot::Receiver<()>,
+    },
+    Closed,
+}
+
+/// The caller's side. The thread starts with the first operation and ends with this.
+pub(super) struct Worker {
+    access: Access,
+    settings: Settings,
+    state: Mutex<State>,
+}
+
+impl Worker {
+    pub fn new(access: Access, settings: Settings) -> Self {
+        Self {
+            access,
+            settings,
+            state: Mutex::new(State::Idle),
+        }
+    }
+
+    pub async fn run<T: Send + 'static>(
+        &self,
+        run: impl FnMut(&Connection, u64) -> Sql<T> + Send + 'static,
+    ) -> Result<T> {
+        let timeout = self.settings.operation_timeout;
+        let (reply, answer) = oneshot::channel();
+        self.submit(Job {
+            deadline: Instant::now() + timeout,
+            work: Box::new(Operation {
+                run,
+                outcome: None,
+                reply,
+            }),
+        })?;
+        match tokio::time::timeout(timeout + STUCK_AFTER, answer).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(Error::internal("The thread of the SQLite backend ended").outcome_unknown()),
+            Err(_) => Err(Error::timeout(
+                "The lock file could not be read or written within the timeout: its disk does not answer",
+            )
+            .outcome_unknown()),
+        }
+    }
+
+    fn submit(&self, job: Job) -> Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*state, State::Idle) {
+            *state = self.start()?;
+        }
+        match &*state {
+            State::Running { jobs, .. } => jobs
+                .send(job)
+                .map_err(|_| Error::internal("The thread of the SQLite backend ended")),
+            State::Idle | State::Closed => Err(Error::invalid_argument(
+                "This backend is closed: create a new one",
+            )),
+        }
+    }
+
+    fn start(&self) -> Result<State> {
+        let (jobs, incoming) = mpsc::channel();
+        let (end, ended) = oneshot::channel();
+        let mut service = Service::new(self.access, self.settings.clone(), incoming);
+        thread::Builder::new()
+            .name("syncguard-sqlite".to_owned())
+            .spawn(move || {
+                service.serve();
+                drop(service);
+                let _ = end.send(());
+            })
+            .map_err(|error| {
+                Error::unavailable("The thread of the SQLite backend cannot be started")
+                    .cause(error)
+            })?;
+        Ok(State::Running { jobs, ended })
+    }
+
+    /// Returns when the file is closed, or when that takes too long.
+    pub async fn close(&self) {
+        let state = std::mem::replace(
+            &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner),
+            State::Closed,
+        );
+        if let State::Running { jobs, ended } = state {
+            drop(jobs);
+            let _ = tokio::time::timeout(self.settings.operation_timeout, ended).await;
+        }
+    }
+}
