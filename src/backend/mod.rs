@@ -1,6 +1,7 @@
 //! A backend stores locks. It gets validated keys, ids and TTLs and answers with plain facts;
 //! validation, waiting, undoing and the shape of results are the callers' business.
 
+pub mod firestore;
 pub mod memory;
 pub mod sqlite;
 pub mod tls;

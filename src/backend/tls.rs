@@ -12,6 +12,12 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 
+/// For drivers that take the process's provider instead of one that is handed to them. One that
+/// is already there is kept.
+pub fn install_provider() {
+    let _ = ring::default_provider().install_default();
+}
+
 /// As in Node's `tls.connect`. `ca` replaces the system's roots.
 #[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

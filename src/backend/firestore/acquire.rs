@@ -1,0 +1,91 @@
+//! Acquire: read the lock and its counter, then write both on condition that neither changed.
+//!
+//! This is the optimistic kind of Firestore transaction, as the web and mobile SDKs run it: the
+//! commit carries the versions that were read, so nothing is locked on the server in between. A
+//! process that dies half-way leaves nothing behind, and there is nothing to roll back.
+
+use super::FirestoreBackend;
+use super::client::{Session, set};
+use super::document::{DocumentIds, counter_document, lock_document};
+use super::error::Failure;
+use super::known::{Known, State};
+use super::retry::Tries;
+use crate::backend::{AcquireOutcome, AcquireRequest, LockRecord};
+use crate::error::Result;
+use crate::lock::Fence;
+use crate::lock::time::system_now_ms;
+
+impl FirestoreBackend {
+    pub(super) async fn run_acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
+        let ids = DocumentIds::of(&request.key)?;
+        let session = self.client.session().await?;
+        let names = Names {
+            lock: self.lock_name(&session, &ids.lock),
+            counter: session
+                .connection
+                .document_name(&self.config.fence_collection, &ids.counter),
+        };
+        let mut tries = Tries::until(session.deadline);
+        loop {
+            match self.try_acquire(&session, request, &names).await {
+                Ok(outcome) => return Ok(outcome),
+                Err(failure) => tries.again(failure).await?,
+            }
+        }
+    }
+
+    async fn try_acquire(
+        &self,
+        session: &Session<'_>,
+        request: &AcquireRequest,
+        names: &Names,
+    ) -> Result<AcquireOutcome, Failure> {
+        let [lock, counter] = session.read([&names.lock, &names.counter]).await?;
+        let now_ms = system_now_ms();
+        if lock.is_live(now_ms) {
+            return Ok(AcquireOutcome::Locked);
+        }
+        let fence = Fence::after(counter.counter()?)?;
+        let record = LockRecord {
+            key: request.key.as_str().to_owned(),
+            lock_id: request.lock_id,
+            expires_at_ms: now_ms + request.ttl.ms(),
+            acquired_at_ms: now_ms,
+            fence,
+        };
+        let count = set(
+            counter_document(counter.name, fence, &record.key),
+            counter.version,
+        );
+        let writes = vec![
+            count.clone(),
+            set(lock_document(lock.name, &record), lock.version),
+        ];
+        let committed = session.commit(writes).await;
+        let state = match &committed {
+            Ok(versions) => versions.get(1).copied().flatten().map(State::Held),
+            Err(Failure::Failed(error)) if error.outcome_unknown => {
+                Some(State::Unsettled(Box::new(count)))
+            }
+            Err(_) => None,
+        };
+        if let Some(state) = state {
+            let known = Known {
+                document: names.lock.clone(),
+                expires_at_ms: record.expires_at_ms,
+                state,
+            };
+            self.known.insert(request.lock_id, known, now_ms);
+        }
+        committed?;
+        Ok(AcquireOutcome::Acquired {
+            fence,
+            expires_at_ms: record.expires_at_ms,
+        })
+    }
+}
+
+struct Names {
+    lock: String,
+    counter: String,
+}

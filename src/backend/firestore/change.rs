@@ -1,0 +1,211 @@
+//! Release and extend. The lockId is resolved to a document, by what this process knows or by a
+//! query; the write is conditional on the version in which ownership and liveness were verified.
+
+use firestore::gcloud_sdk::google::firestore::v1::Write;
+use firestore::gcloud_sdk::prost_types::Timestamp;
+
+use super::FirestoreBackend;
+use super::client::{Session, delete, update};
+use super::document::{Snapshot, expiry_document};
+use super::error::Failure;
+use super::known::{Known, State};
+use super::retry::Tries;
+use crate::backend::Miss;
+use crate::error::Result;
+use crate::lock::time::{TIME_TOLERANCE_MS, is_live, system_now_ms};
+use crate::lock::{LockId, Ttl};
+
+#[derive(Debug, Clone, Copy)]
+pub enum Change {
+    Release,
+    Extend(Ttl),
+}
+
+impl Change {
+    fn expires_at_ms(self, now_ms: u64) -> u64 {
+        match self {
+            Self::Release => 0,
+            Self::Extend(ttl) => now_ms + ttl.ms(),
+        }
+    }
+
+    fn write(self, name: String, version: Timestamp, expires_at_ms: u64) -> Write {
+        match self {
+            Self::Release => delete(name, version),
+            Self::Extend(_) => update(expiry_document(name, expires_at_ms), "expiresAtMs", version),
+        }
+    }
+}
+
+/// When the lock ends now (0: it is released), or why nothing was changed.
+type Changed = Result<u64, Miss>;
+
+impl FirestoreBackend {
+    pub(super) async fn run_change(&self, lock_id: LockId, change: Change) -> Result<Changed> {
+        let session = self.client.session().await?;
+        let mut tries = Tries::until(session.deadline);
+        let known = self.known.take(lock_id);
+        let document = known.as_ref().map(|known| known.document.clone());
+        if let Some(known) = known {
+            match self.change_known(&session, lock_id, change, known).await {
+                Ok(Some(changed)) => return Ok(changed),
+                Ok(None) => {}
+                Err(failure) => tries.again(failure).await?,
+            }
+        }
+        loop {
+            let tried = match &document {
+                Some(name) => self.change_document(&session, lock_id, change, name).await,
+                None => self.change_found(&session, lock_id, change).await,
+            };
+            match tried {
+                Ok(changed) => return Ok(changed),
+                Err(failure) => tries.again(failure).await?,
+            }
+        }
+    }
+
+    /// Without reading: the version says that the document is the one this process wrote, with
+    /// its lockId and expiry. `None` when it must be read after all.
+    async fn change_known(
+        &self,
+        session: &Session<'_>,
+        lock_id: LockId,
+        change: Change,
+        known: Known,
+    ) -> Result<Option<Changed>, Failure> {
+        let now_ms = system_now_ms();
+        match &known.state {
+            State::Held(_) if !is_live(known.expires_at_ms, now_ms, TIME_TOLERANCE_MS) => Ok(None),
+            State::Held(version) => {
+                let version = *version;
+                self.commit_change(session, lock_id, change, known.document, version, vec![])
+                    .await
+                    .map(|expires_at_ms| Some(Ok(expires_at_ms)))
+            }
+            State::Unsettled(settle) => {
+                match session.commit(vec![Write::clone(settle)]).await {
+                    Ok(_) => Ok(Some(Err(Miss::NotFound))),
+                    // Either it happened, or it cannot happen any more.
+                    Err(Failure::Changed) => Ok(None),
+                    Err(failure) => {
+                        self.known.insert(lock_id, known, now_ms);
+                        Err(failure)
+                    }
+                }
+            }
+        }
+    }
+
+    async fn change_document(
+        &self,
+        session: &Session<'_>,
+        lock_id: LockId,
+        change: Change,
+        name: &str,
+    ) -> Result<Changed, Failure> {
+        let [lock] = session.read([name]).await?;
+        self.change_one(session, lock_id, change, lock, vec![])
+            .await
+    }
+
+    async fn change_found(
+        &self,
+        session: &Session<'_>,
+        lock_id: LockId,
+        change: Change,
+    ) -> Result<Changed, Failure> {
+        let mut found = session.find(&self.config.collection, lock_id).await?;
+        if found.len() > 1 {
+            return self
+                .change_duplicates(session, lock_id, change, found)
+                .await;
+        }
+        match found.pop() {
+            Some(lock) => {
+                self.change_one(session, lock_id, change, lock, vec![])
+                    .await
+            }
+            None => Ok(Err(Miss::NotFound)),
+        }
+    }
+
+    /// Expired duplicates are removed. Of several live ones none is touched: nobody can tell
+    /// which is meant.
+    async fn change_duplicates(
+        &self,
+        session: &Session<'_>,
+        lock_id: LockId,
+        change: Change,
+        found: Vec<Snapshot>,
+    ) -> Result<Changed, Failure> {
+        self.warn_of_duplicates(lock_id, found.len());
+        let now_ms = system_now_ms();
+        let (mut live, expired): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|lock| lock.is_live(now_ms));
+        let remove = expired
+            .into_iter()
+            .filter_map(|lock| Some(delete(lock.name, lock.version?)))
+            .collect::<Vec<_>>();
+        if let (1, Some(lock)) = (live.len(), live.pop()) {
+            return self
+                .change_one(session, lock_id, change, lock, remove)
+                .await;
+        }
+        let all_expired = live.is_empty();
+        if !remove.is_empty() {
+            session.commit(remove).await?;
+        }
+        Ok(Err(if all_expired {
+            Miss::Expired
+        } else {
+            Miss::NotFound
+        }))
+    }
+
+    async fn change_one(
+        &self,
+        session: &Session<'_>,
+        lock_id: LockId,
+        change: Change,
+        lock: Snapshot,
+        more: Vec<Write>,
+    ) -> Result<Changed, Failure> {
+        let Some(version) = lock.version else {
+            return Ok(Err(Miss::NotFound));
+        };
+        if !lock.is_owned_by(lock_id) {
+            return Ok(Err(Miss::NotFound));
+        }
+        if !lock.is_live(system_now_ms()) {
+            return Ok(Err(Miss::Expired));
+        }
+        self.commit_change(session, lock_id, change, lock.name, version, more)
+            .await
+            .map(Ok)
+    }
+
+    async fn commit_change(
+        &self,
+        session: &Session<'_>,
+        lock_id: LockId,
+        change: Change,
+        name: String,
+        version: Timestamp,
+        mut writes: Vec<Write>,
+    ) -> Result<u64, Failure> {
+        let now_ms = system_now_ms();
+        let expires_at_ms = change.expires_at_ms(now_ms);
+        writes.insert(0, change.write(name.clone(), version, expires_at_ms));
+        let versions = session.commit(writes).await?;
+        if let (Change::Extend(_), Some(Some(version))) = (change, versions.first()) {
+            let known = Known {
+                document: name,
+                expires_at_ms,
+                state: State::Held(*version),
+            };
+            self.known.insert(lock_id, known, now_ms);
+        }
+        Ok(expires_at_ms)
+    }
+}

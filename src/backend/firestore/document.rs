@@ -1,0 +1,218 @@
+//! The stored format: which documents a key uses and what is in them.
+
+use std::collections::HashMap;
+
+use firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
+use firestore::gcloud_sdk::google::firestore::v1::{Document, Value};
+use firestore::gcloud_sdk::prost_types::Timestamp;
+
+use crate::backend::LockRecord;
+use crate::error::{Error, Result};
+use crate::lock::key::{KeyBudget, hashed_storage_key, storage_key};
+use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
+use crate::lock::{Fence, Key, LockId};
+
+/// The ids of a key's two documents.
+pub struct DocumentIds {
+    pub lock: String,
+    pub counter: String,
+}
+
+impl DocumentIds {
+    pub fn of(key: &Key) -> Result<Self> {
+        let key = key.as_str();
+        let lock = if is_document_id(key) {
+            storage_key("", key, KeyBudget::FIRESTORE)?
+        } else {
+            hashed_storage_key("", key, KeyBudget::FIRESTORE)?
+        };
+        let counter = storage_key("", &format!("fence:{lock}"), KeyBudget::FIRESTORE)?;
+        Ok(Self { lock, counter })
+    }
+}
+
+/// Whether Firestore takes `key` as a document id (its length is the budget's business).
+fn is_document_id(key: &str) -> bool {
+    let reserved = key.len() >= 4 && key.starts_with("__") && key.ends_with("__");
+    !key.contains('/') && key != "." && key != ".." && !reserved
+}
+
+/// A document as it was read.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub name: String,
+    /// `None`: there was no such document.
+    pub version: Option<Timestamp>,
+    fields: HashMap<String, Value>,
+}
+
+impl Snapshot {
+    pub fn missing(name: String) -> Self {
+        Self {
+            name,
+            version: None,
+            fields: HashMap::new(),
+        }
+    }
+
+    pub fn found(document: Document) -> Self {
+        Self {
+            name: document.name,
+            // A server always sends it; without one no write can be made conditional on it.
+            version: Some(document.update_time.unwrap_or_default()),
+            fields: document.fields,
+        }
+    }
+
+    fn text(&self, field: &str) -> Option<&str> {
+        match self.fields.get(field)?.value_type.as_ref()? {
+            ValueType::StringValue(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A whole number from 0 to 2^53; JavaScript clients may have stored it as a double.
+    fn number(&self, field: &str) -> Option<u64> {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        match self.fields.get(field)?.value_type.as_ref()? {
+            ValueType::IntegerValue(number) => u64::try_from(*number).ok(),
+            ValueType::DoubleValue(number) if (0.0..=EXACT).contains(number) => {
+                Some(*number as u64)
+            }
+            _ => None,
+        }
+    }
+
+    /// When the lock in this document ends. A document without a readable end is no lock: nobody
+    /// could ever tell that it is over.
+    pub fn expires_at_ms(&self) -> Option<u64> {
+        self.number("expiresAtMs")
+    }
+
+    pub fn is_live(&self, now_ms: u64) -> bool {
+        self.expires_at_ms()
+            .is_some_and(|expires_at_ms| is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS))
+    }
+
+    pub fn is_owned_by(&self, lock_id: LockId) -> bool {
+        self.text("lockId") == Some(lock_id.as_str())
+    }
+
+    /// The last fence that was handed out: 0 when there is no counter yet. A counter that cannot
+    /// be read must not start again: fences would repeat.
+    pub fn counter(&self) -> Result<u64> {
+        if self.version.is_none() {
+            return Ok(0);
+        }
+        let digits = |text: &&str| {
+            (1..=15).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit())
+        };
+        let counter = match self.text("fence").filter(digits) {
+            Some(text) => text.parse().ok(),
+            None => self.number("fence"),
+        };
+        counter.ok_or_else(|| {
+            Error::internal(
+                "The fence counter document of this key was changed by something else: its field `fence` is not a number. Restore it to a value above the last fence that was used",
+            )
+        })
+    }
+
+    pub fn record(&self) -> Result<LockRecord> {
+        let damaged = || {
+            Error::internal(
+                "The lock document was changed by something else: a field is missing or of the wrong type",
+            )
+        };
+        let lock_id = self.text("lockId").ok_or_else(damaged)?;
+        Ok(LockRecord {
+            key: self.text("key").ok_or_else(damaged)?.to_owned(),
+            lock_id: LockId::parse(lock_id).map_err(|_| damaged())?,
+            expires_at_ms: self.expires_at_ms().ok_or_else(damaged)?,
+            acquired_at_ms: self.number("acquiredAtMs").ok_or_else(damaged)?,
+            fence: Fence::parse(self.text("fence").ok_or_else(damaged)?)?,
+        })
+    }
+}
+
+pub fn lock_document(name: String, record: &LockRecord) -> Document {
+    document(
+        name,
+        [
+            ("lockId", text(record.lock_id.as_str())),
+            ("expiresAtMs", number(record.expires_at_ms)),
+            ("acquiredAtMs", number(record.acquired_at_ms)),
+            ("key", text(&record.key)),
+            ("fence", text(&record.fence.to_string())),
+        ],
+    )
+}
+
+pub fn counter_document(name: String, fence: Fence, key: &str) -> Document {
+    document(
+        name,
+        [("fence", text(&fence.to_string())), ("keyDebug", text(key))],
+    )
+}
+
+/// For an update of that one field.
+pub fn expiry_document(name: String, expires_at_ms: u64) -> Document {
+    document(name, [("expiresAtMs", number(expires_at_ms))])
+}
+
+fn document<const N: usize>(name: String, fields: [(&str, Value); N]) -> Document {
+    Document {
+        name,
+        fields: fields
+            .into_iter()
+            .map(|(field, value)| (field.to_owned(), value))
+            .collect(),
+        create_time: None,
+        update_time: None,
+    }
+}
+
+pub fn text(text: &str) -> Value {
+    Value {
+        value_type: Some(ValueType::StringValue(text.to_owned())),
+    }
+}
+
+fn number(number: u64) -> Value {
+    Value {
+        value_type: Some(ValueType::IntegerValue(
+            i64::try_from(number).unwrap_or(i64::MAX),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(key: &str) -> DocumentIds {
+        DocumentIds::of(&Key::new(key).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn plain_keys_are_document_ids() {
+        for key in [
+            "a", "a:b", "ключ", "__", "___", "__a", "a__", "...", "a.b", " ",
+        ] {
+            assert_eq!(ids(key).lock, key);
+            assert_eq!(ids(key).counter, format!("fence:{key}"));
+        }
+        let long = "k".repeat(512);
+        assert_eq!(ids(&long).lock, long);
+    }
+
+    #[test]
+    fn keys_that_are_no_document_ids_are_hashed() {
+        for key in ["/", "a/b", "../x", ".", "..", "____", "__x__", "__/__"] {
+            let ids = ids(key);
+            assert_eq!(ids.lock.len(), 22, "{key}");
+            assert!(is_document_id(&ids.lock));
+            assert_eq!(ids.counter, format!("fence:{}", ids.lock));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! isLocked and lookup: one call each, nothing is written by the caller's way.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::FirestoreBackend;
+use super::client::{Session, delete};
+use super::document::{DocumentIds, Snapshot};
+use super::retry::Tries;
+use crate::backend::{LockRecord, LookupQuery};
+use crate::error::Result;
+use crate::lock::time::{TIME_TOLERANCE_MS, system_now_ms};
+use crate::lock::{Key, LockId};
+
+/// An expired document is left alone for so long: its owner's extend may be on its way.
+const CLEANUP_GUARD_MS: u64 = TIME_TOLERANCE_MS + 1000;
+/// What may be removed in the background at the same time.
+const MAX_CLEANUPS: usize = 8;
+
+impl FirestoreBackend {
+    pub(super) async fn run_is_locked(&self, key: &Key) -> Result<bool> {
+        let session = self.client.session().await?;
+        let lock = self.read_lock(&session, key).await?;
+        let now_ms = system_now_ms();
+        let live = lock.is_live(now_ms);
+        if !live && self.config.cleanup_in_is_locked {
+            self.clean_up(lock, now_ms);
+        }
+        Ok(live)
+    }
+
+    pub(super) async fn run_lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
+        let session = self.client.session().await?;
+        let lock = match query {
+            LookupQuery::Key(key) => Some(self.read_lock(&session, key).await?),
+            LookupQuery::LockId(lock_id) => self.find_lock(&session, *lock_id).await?,
+        };
+        match lock {
+            Some(lock) if lock.is_live(system_now_ms()) => lock.record().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    async fn read_lock(&self, session: &Session<'_>, key: &Key) -> Result<Snapshot> {
+        let name = self.lock_name(session, &DocumentIds::of(key)?.lock);
+        let mut tries = Tries::until(session.deadline);
+        loop {
+            match session.read([&name]).await {
+                Ok([lock]) => return Ok(lock),
+                Err(failure) => tries.again(failure).await?,
+            }
+        }
+    }
+
+    /// `None` also when several are live: nobody can tell which is meant.
+    async fn find_lock(&self, session: &Session<'_>, lock_id: LockId) -> Result<Option<Snapshot>> {
+        let mut tries = Tries::until(session.deadline);
+        let mut found = loop {
+            match session.find(&self.config.collection, lock_id).await {
+                Ok(found) => break found,
+                Err(failure) => tries.again(failure).await?,
+            }
+        };
+        if found.len() > 1 {
+            self.warn_of_duplicates(lock_id, found.len());
+        }
+        let now_ms = system_now_ms();
+        found.retain(|lock| lock.is_owned_by(lock_id) && lock.is_live(now_ms));
+        Ok(if found.len() == 1 { found.pop() } else { None })
+    }
+
+    /// In the background; a failure is nobody's concern. Only ever the lock document that was
+    /// read, and only while it is unchanged.
+    fn clean_up(&self, lock: Snapshot, now_ms: u64) {
+        let long_over = lock
+            .expires_at_ms()
+            .is_some_and(|end| now_ms.saturating_sub(end) > CLEANUP_GUARD_MS);
+        let Some(version) = lock.version.filter(|_| long_over) else {
+            return;
+        };
+        if self.cleanups.fetch_add(1, Ordering::Relaxed) >= MAX_CLEANUPS {
+            self.cleanups.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let (client, cleanups) = (Arc::clone(&self.client), Arc::clone(&self.cleanups));
+        tokio::spawn(async move {
+            if let Ok(session) = client.session().await {
+                let _ = session.commit(vec![delete(lock.name, version)]).await;
+            }
+            cleanups.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}

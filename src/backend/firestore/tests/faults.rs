@@ -1,0 +1,175 @@
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpListener;
+
+use super::firestore_faults::Fault;
+use super::{Server, acquire, key, sleep_ms};
+use crate::backend::firestore::{FirestoreBackend, FirestoreConfig};
+use crate::backend::{AcquireRequest, Warnings};
+use crate::backend::{Backend, Miss, ReleaseOutcome};
+use crate::error::{Error, ErrorCode};
+use crate::lock::LockId;
+
+/// An acquire of "a" that must fail, and the lockId it had.
+async fn failing_acquire(backend: &FirestoreBackend) -> (LockId, Error) {
+    let lock_id = LockId::generate();
+    let request = AcquireRequest {
+        key: key("a"),
+        lock_id,
+        ttl: super::ttl(30_000),
+    };
+    (lock_id, backend.acquire(&request).await.unwrap_err())
+}
+
+#[tokio::test]
+async fn a_silent_server_is_a_timeout_and_leaves_nothing() {
+    let server = Server::start().await;
+    let backend = server.hasty_backend();
+    server.faults.set("BatchGetDocuments", [Fault::Swallow]);
+    let (_, error) = failing_acquire(&backend).await;
+    assert_eq!(error.code, ErrorCode::NetworkTimeout);
+    assert!(!error.outcome_unknown);
+
+    server.faults.set("Commit", [Fault::Swallow]);
+    let (lock_id, error) = failing_acquire(&backend).await;
+    assert_eq!(error.code, ErrorCode::NetworkTimeout);
+    assert!(error.outcome_unknown);
+    let undone = backend.release(lock_id).await.unwrap();
+    assert_eq!(undone, ReleaseOutcome::Missed(Miss::NotFound));
+
+    let started = Instant::now();
+    assert!(acquire(&backend, "a", 1000).await.unwrap().is_some());
+    assert!(started.elapsed() < Duration::from_millis(200));
+}
+
+#[tokio::test]
+async fn an_acquire_whose_answer_is_lost_can_be_undone() {
+    let server = Server::start().await;
+    let (backend, other) = (server.hasty_backend(), server.backend());
+    server.faults.set("Commit", [Fault::LoseAnswer]);
+    let (lock_id, error) = failing_acquire(&backend).await;
+    assert!(error.outcome_unknown);
+    assert!(other.is_locked(&key("a")).await.unwrap());
+    let undone = backend.release(lock_id).await.unwrap();
+    assert_eq!(undone, ReleaseOutcome::Released);
+    let next = acquire(&other, "a", 1000).await.unwrap().unwrap();
+    assert_eq!(next.fence.value(), 2);
+}
+
+#[tokio::test]
+async fn an_undone_acquire_cannot_happen_later() {
+    let server = Server::start().await;
+    let backend = server.hasty_backend();
+    server
+        .faults
+        .set("Commit", [Fault::Late(Duration::from_millis(400))]);
+    let (lock_id, error) = failing_acquire(&backend).await;
+    assert!(error.outcome_unknown);
+    let undone = backend.release(lock_id).await.unwrap();
+    assert_eq!(undone, ReleaseOutcome::Missed(Miss::NotFound));
+    sleep_ms(400).await;
+    assert!(!backend.is_locked(&key("a")).await.unwrap());
+    // The undo used the fence up, so that the late commit could not.
+    let next = acquire(&backend, "a", 1000).await.unwrap().unwrap();
+    assert_eq!(next.fence.value(), 2);
+}
+
+#[tokio::test]
+async fn codes_become_lock_errors() {
+    use ErrorCode::{AuthFailed, InvalidArgument, RateLimited, ServiceUnavailable};
+    let server = Server::start().await;
+    let backend = server.backend();
+    let names = [
+        (1, ServiceUnavailable, "CANCELLED", true),
+        (2, ServiceUnavailable, "UNKNOWN", true),
+        (3, InvalidArgument, "INVALID_ARGUMENT", false),
+        (4, ServiceUnavailable, "DEADLINE_EXCEEDED", true),
+        (7, AuthFailed, "PERMISSION_DENIED", false),
+        (8, RateLimited, "RESOURCE_EXHAUSTED", false),
+        (13, ServiceUnavailable, "INTERNAL", true),
+        (14, ServiceUnavailable, "UNAVAILABLE", true),
+        (16, AuthFailed, "UNAUTHENTICATED", false),
+    ];
+    for (code, expected, name, unknown) in names {
+        for (method, unknown) in [("BatchGetDocuments", false), ("Commit", unknown)] {
+            server.faults.set(method, [Fault::Status(code)]);
+            let (_, error) = failing_acquire(&backend).await;
+            assert_eq!(error.code, expected, "{method} {code}");
+            assert_eq!(error.outcome_unknown, unknown, "{method} {code}");
+            assert_eq!(error.details, [("grpcCode", name.to_owned())]);
+            assert!(error.cause.is_none(), "a server's text may quote a key");
+        }
+    }
+    for (code, text) in [(5, "does not exist"), (9, "Native mode")] {
+        server
+            .faults
+            .set("BatchGetDocuments", [Fault::Status(code)]);
+        let (_, error) = failing_acquire(&backend).await;
+        assert_eq!(error.code, InvalidArgument);
+        assert!(error.message.contains(text), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn collisions_are_retried_but_not_for_ever() {
+    let server = Server::start().await;
+    let backend = server.backend();
+    server.faults.set("BatchGetDocuments", [Fault::Status(10)]);
+    server.faults.set(
+        "Commit",
+        [Fault::Status(10), Fault::Status(9), Fault::Status(6)],
+    );
+    let held = acquire(&backend, "a", 30_000).await.unwrap().unwrap();
+    assert_eq!(held.fence.value(), 1);
+    server.faults.set("Commit", [Fault::Status(10)]);
+    let released = backend.release(held.lock_id).await.unwrap();
+    assert_eq!(released, ReleaseOutcome::Released);
+
+    let hasty = server.hasty_backend();
+    server.faults.set("Commit", [Fault::Status(10); 100]);
+    for backend in [&hasty, &backend] {
+        let (_, error) = failing_acquire(backend).await;
+        assert_eq!(error.code, ErrorCode::ServiceUnavailable);
+        assert!(!error.outcome_unknown);
+    }
+    assert!(!backend.is_locked(&key("a")).await.unwrap());
+}
+
+#[tokio::test]
+async fn without_a_server_operations_fail_soon_and_work_when_it_is_back() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = FirestoreConfig {
+        project_id: Some("test".to_owned()),
+        emulator_host: Some(address.to_string()),
+        connect_timeout_ms: 200,
+        ..FirestoreConfig::default()
+    };
+    let backend = FirestoreBackend::open(config, Warnings::new(|_| {})).unwrap();
+    drop(listener);
+    let (_, refused) = failing_acquire(&backend).await;
+    assert_eq!(refused.code, ErrorCode::ServiceUnavailable);
+    assert!(!refused.outcome_unknown);
+
+    let server = Server::on(TcpListener::bind(address).await.unwrap());
+    assert!(acquire(&backend, "a", 1000).await.unwrap().is_some());
+    server.serving.abort();
+    let _ = server.serving.await;
+}
+
+#[tokio::test]
+async fn a_server_that_never_greets_is_a_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let config = FirestoreConfig {
+        project_id: Some("test".to_owned()),
+        // TLS, so that the handshake never ends.
+        host: Some(listener.local_addr().unwrap().to_string()),
+        credentials: Some(super::auth::service_account_key()),
+        connect_timeout_ms: 200,
+        ..FirestoreConfig::default()
+    };
+    let backend = FirestoreBackend::open(config, Warnings::new(|_| {})).unwrap();
+    let (_, error) = failing_acquire(&backend).await;
+    assert_eq!(error.code, ErrorCode::NetworkTimeout);
+    assert!(!error.outcome_unknown);
+}

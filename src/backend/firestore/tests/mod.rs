@@ -1,0 +1,124 @@
+//! Against the emulator, in this process, with a switchboard for faults in front of it.
+
+mod auth;
+mod basics;
+mod contention;
+mod damage;
+mod faults;
+#[path = "../../../../examples/support/firestore_faults.rs"]
+mod firestore_faults;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::{FirestoreBackend, FirestoreConfig};
+use crate::backend::{AcquireOutcome, AcquireRequest, Backend, Warnings};
+use crate::error::Result;
+use crate::lock::{Fence, Key, LockId, Ttl};
+use firestore_faults::Faults;
+
+struct Server {
+    address: String,
+    faults: Faults,
+    warnings: Arc<Mutex<Vec<String>>>,
+    serving: JoinHandle<()>,
+}
+
+impl Server {
+    async fn start() -> Self {
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap())
+    }
+
+    fn on(listener: TcpListener) -> Self {
+        let address = listener.local_addr().unwrap().to_string();
+        let admin = hidane::Admin::default();
+        let faults = Faults::default();
+        let grpc = faults.guard(hidane::grpc_routes(&admin));
+        let http = hidane::http_routes(admin);
+        let serving = tokio::spawn(async move {
+            let _ = hidane::serve(vec![listener], grpc, http, std::future::pending()).await;
+        });
+        Self {
+            address,
+            faults,
+            warnings: Arc::default(),
+            serving,
+        }
+    }
+
+    fn config(&self) -> FirestoreConfig {
+        FirestoreConfig {
+            project_id: Some("test".to_owned()),
+            emulator_host: Some(self.address.clone()),
+            ..FirestoreConfig::default()
+        }
+    }
+
+    fn backend(&self) -> FirestoreBackend {
+        self.backend_with(|_| {})
+    }
+
+    /// For operations that are meant to run into their limit.
+    fn hasty_backend(&self) -> FirestoreBackend {
+        self.backend_with(|config| config.operation_timeout_ms = 200)
+    }
+
+    fn backend_with(&self, change: impl FnOnce(&mut FirestoreConfig)) -> FirestoreBackend {
+        let mut config = self.config();
+        change(&mut config);
+        let heard = Arc::clone(&self.warnings);
+        let warnings = Warnings::new(move |text| heard.lock().unwrap().push(text.to_owned()));
+        FirestoreBackend::open(config, warnings).unwrap()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().unwrap().clone()
+    }
+
+    /// The names of the calls since the last time.
+    fn calls(&self) -> Vec<String> {
+        let calls = self.faults.take_calls().into_iter();
+        calls.map(|call| call.method).collect()
+    }
+}
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+fn ttl(ms: u32) -> Ttl {
+    Ttl::from_number(f64::from(ms)).unwrap()
+}
+
+async fn acquire(backend: &FirestoreBackend, text: &str, ttl_ms: u32) -> Result<Option<Held>> {
+    let request = AcquireRequest {
+        key: key(text),
+        lock_id: LockId::generate(),
+        ttl: ttl(ttl_ms),
+    };
+    Ok(match backend.acquire(&request).await? {
+        AcquireOutcome::Acquired {
+            fence,
+            expires_at_ms,
+        } => Some(Held {
+            lock_id: request.lock_id,
+            fence,
+            expires_at_ms,
+        }),
+        AcquireOutcome::Locked => None,
+    })
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    lock_id: LockId,
+    fence: Fence,
+    expires_at_ms: u64,
+}
+
+async fn sleep_ms(ms: u64) {
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+}
