@@ -19,7 +19,8 @@ use crate::error::{Error, Result};
 use crate::lock::{Key, LockId, Ttl};
 
 /// A reply, or the id under which it will come.
-type Answer = Either<String, f64>;
+#[napi]
+pub type Answer = Either<String, f64>;
 
 /// What an operation ends with: the reply and, sometimes, work that goes on after it.
 struct Outcome {

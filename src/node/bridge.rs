@@ -13,7 +13,8 @@ use crate::client::Hold;
 use crate::error::Error;
 
 /// JavaScript sees `[id, reply, id, reply, …]`.
-type Batch = Vec<Either<f64, String>>;
+#[napi]
+pub type Batch = Vec<Either<f64, String>>;
 type Wake = ThreadsafeFunction<(), (), FnArgs<(Batch,)>, napi::Status, false, true>;
 
 /// The id of a warning: no operation has it.
