@@ -1,19 +1,27 @@
 // lock() with its two call forms, and the backend it uses when none is given.
 
+import { invalidArgument, toError } from "./errors.js";
 import { createBackend } from "./open.js";
 import { createAutoLock, lockWith } from "./run-lock.js";
 
 /** @import { ManagedLockBackend } from "../index.js" */
+
+/** The embedded backend with its default file. */
+const HOST_WIDE = "sqlite:";
 
 /** One backend for each URL, shared by all calls.
  * @type {Map<string, ManagedLockBackend<any>>} */
 const defaults = new Map();
 
 function defaultBackend() {
-  const url = process.env.SYNCGUARD_URL || "sqlite:";
+  const url = process.env.SYNCGUARD_URL || HOST_WIDE;
   let backend = defaults.get(url);
   if (backend === undefined) {
-    backend = createBackend(url);
+    try {
+      backend = createBackend(url);
+    } catch (cause) {
+      throw invalidArgument(`SYNCGUARD_URL: ${toError(cause).message}`, { cause });
+    }
     defaults.set(url, backend);
   }
   return backend;

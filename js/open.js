@@ -2,11 +2,13 @@
 
 import { invalidArgument } from "./errors.js";
 import { createMemoryBackend } from "./memory.js";
+import { createSqliteBackend } from "./sqlite.js";
 
 /** @import { ManagedLockBackend } from "../index.js" */
 
 /** @type {Record<string, (url: string, options: any) => ManagedLockBackend<any>>} */
 const SCHEMES = {
+  "sqlite:": (url, options) => createSqliteBackend(url, options),
   "memory:": (_url, options) => createMemoryBackend(undefined, options),
 };
 
