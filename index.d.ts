@@ -23,7 +23,11 @@ export interface FencingCapabilities extends BackendCapabilities {
 export type KeyOp = Readonly<{ key: string; signal?: AbortSignal | undefined }>;
 export type LockOp = Readonly<{ lockId: string; signal?: AbortSignal | undefined }>;
 export type KeyLookup = Readonly<{ key: string; lockId?: never; signal?: AbortSignal | undefined }>;
-export type OwnershipLookup = Readonly<{ lockId: string; key?: never; signal?: AbortSignal | undefined }>;
+export type OwnershipLookup = Readonly<{
+  lockId: string;
+  key?: never;
+  signal?: AbortSignal | undefined;
+}>;
 
 /**
  * The least that the functions of this package need of a backend: acquire may return plain data,
@@ -97,8 +101,7 @@ export interface DisposableLockHandle {
 }
 
 export type AcquireResult<C extends BackendCapabilities = BackendCapabilities> =
-  | (AcquireOk<C> & DisposableLockHandle)
-  | (AcquireLocked & DisposableLockHandle);
+  (AcquireOk<C> & DisposableLockHandle) | (AcquireLocked & DisposableLockHandle);
 
 /** `ok: false`: the lock was not there any more. */
 export type ReleaseResult = { ok: true } | { ok: false };
@@ -205,7 +208,9 @@ export type LockContext<C extends BackendCapabilities = FencingCapabilities> = {
    * config's signal is aborted (with that signal's reason).
    */
   readonly signal: AbortSignal;
-} & (C["supportsFencing"] extends true ? { readonly fence: Fence } : { readonly fence?: Fence | undefined });
+} & (C["supportsFencing"] extends true
+  ? { readonly fence: Fence }
+  : { readonly fence?: Fence | undefined });
 
 /** lock() bound to a backend. */
 export type AutoLock<C extends BackendCapabilities = FencingCapabilities> = <T>(
@@ -412,10 +417,7 @@ export function sanitizeLockInfo<C extends BackendCapabilities>(
   capabilities: C,
 ): LockInfo<C>;
 /** Adds, out of sight, what getByKeyRaw and its kin return. Returns `info`. */
-export function attachRawData<T extends object>(
-  info: T,
-  raw: { key: string; lockId: string },
-): T;
+export function attachRawData<T extends object>(info: T, raw: { key: string; lockId: string }): T;
 
 /** Throws LockError "Aborted" when the signal is aborted. */
 export function checkAborted(signal?: AbortSignal): void;

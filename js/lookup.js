@@ -1,7 +1,13 @@
 // Diagnostics over any backend's lookup().
 
 import { RAW_DATA } from "./constants.js";
-import { BAD_LOCK_ID, checkBackend, invalidArgument, LockError, unreadableOptions } from "./errors.js";
+import {
+  BAD_LOCK_ID,
+  checkBackend,
+  invalidArgument,
+  LockError,
+  unreadableOptions,
+} from "./errors.js";
 
 /**
  * @param {any} backend

@@ -125,7 +125,10 @@ async function waitNative(native, plan) {
  * @param {LockPlan} plan
  */
 async function runOver(backend, fn, plan) {
-  checkBackend(backend, plan.autoExtend ? ["acquire", "release", "extend"] : ["acquire", "release"]);
+  checkBackend(
+    backend,
+    plan.autoExtend ? ["acquire", "release", "extend"] : ["acquire", "release"],
+  );
   normalizeAndValidateKey(plan.key);
   const { lockId, fence, expiresAtMs, validUntil } = await acquireWaiting(backend, plan);
   const holding = new Holding(lockId, expiresAtMs, validUntil, plan.signal);

@@ -49,13 +49,7 @@ export interface PgClient {
 }
 
 export type PostgresTarget =
-  | string
-  | URL
-  | PostgresConnectionOptions
-  | PostgresJsClient
-  | PgPool
-  | PgClient
-  | undefined;
+  string | URL | PostgresConnectionOptions | PostgresJsClient | PgPool | PgClient | undefined;
 
 export function createPostgresBackend(
   target?: PostgresTarget,
