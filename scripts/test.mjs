@@ -5,7 +5,7 @@
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { cargo, Failure, main, root, tool } from "./lib/run.mjs";
-import { ensureAddon, ensureDependencies } from "./lib/setup.mjs";
+import { setUp } from "./lib/setup.mjs";
 import { startTestServers } from "./lib/test-servers.mjs";
 
 const args = process.argv.slice(2);
@@ -40,8 +40,7 @@ function summarize() {
 }
 
 await main(async () => {
-  await ensureDependencies();
-  if (!onlyRust) await ensureAddon();
+  await setUp();
   const servers = await startTestServers();
   const failures = [];
   try {

@@ -110,14 +110,17 @@ export function npm(args, options) {
   return run(windows ? "npm.cmd" : "npm", args, { shell: windows, ...options });
 }
 
-/** Runs cargo; without it, says what to install. */
-export function cargo(args, options) {
-  if (!which("cargo")) {
-    throw new Failure(
-      "SyncGuard is built from source with Rust, and `cargo` was not found: install Rust (https://rustup.rs) and run this again.",
-    );
-  }
-  return run("cargo", args, options);
+/** Without Rust there is nothing to run: says so in one sentence. */
+export function requireCargo() {
+  if (which("cargo")) return;
+  throw new Failure(
+    "SyncGuard is built from source with Rust, but `cargo` was not found: install Rust (https://rustup.rs) and run this again.",
+  );
+}
+
+export async function cargo(args, options) {
+  requireCargo();
+  await run("cargo", args, options);
 }
 
 /** Runs a program that a dependency in node_modules brings, by its JS file. */

@@ -3,7 +3,17 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { cargo, Failure, npm, root, tool, which } from "./run.mjs";
+import { Failure, npm, requireCargo, root, tool } from "./run.mjs";
+
+const addonStamp = join(root, "target", "addon.stamp");
+
+/** Dependencies and addon; what is missing on this machine is said before any work. */
+export async function setUp() {
+  requireNode();
+  if (!addonIsCurrent()) requireCargo();
+  await ensureDependencies();
+  await ensureAddon();
+}
 
 /** `npm ci` in the folder, unless node_modules already belongs to its lock file. */
 export async function ensureDependencies(folder = root) {
@@ -16,10 +26,8 @@ export async function ensureDependencies(folder = root) {
 
 /** Builds the addon in release mode into js/, unless it is up to date. */
 export async function ensureAddon() {
-  const stamp = join(root, "target", "addon.stamp");
-  const wanted = addonState();
-  if (wanted && read(stamp) === wanted) return;
-  if (!which("cargo")) await cargo([]); // Fails with the sentence that says what to install.
+  if (addonIsCurrent()) return;
+  requireCargo();
   await tool("@napi-rs/cli/dist/cli.js", [
     "build",
     "--platform",
@@ -30,7 +38,12 @@ export async function ensureAddon() {
   mkdirSync(join(root, "target"), { recursive: true });
   const built = addonState();
   if (!built) throw new Failure("The build ended without an addon in js/.");
-  writeFileSync(stamp, built);
+  writeFileSync(addonStamp, built);
+}
+
+function addonIsCurrent() {
+  const state = addonState();
+  return state !== undefined && read(addonStamp) === state;
 }
 
 /** The sources and the built files in one digest; undefined when not built. */
@@ -56,4 +69,10 @@ function digest(files) {
 
 function read(file) {
   return existsSync(file) ? readFileSync(file, "utf8") : undefined;
+}
+
+function requireNode() {
+  const [major, minor] = process.versions.node.split(".").map(Number);
+  if (major > 20 || (major === 20 && minor >= 19)) return;
+  throw new Failure(`SyncGuard needs Node.js 20.19 or newer; this is ${process.version}.`);
 }

@@ -1,0 +1,24 @@
+// npm run bench [-- name…] [--quick]: runs bench/<name>.mjs, all of them without a name.
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { Failure, main, run } from "../scripts/lib/run.mjs";
+
+const folder = import.meta.dirname;
+const known = readdirSync(folder)
+  .filter((file) => file.endsWith(".mjs") && file !== "index.mjs")
+  .map((file) => file.slice(0, -".mjs".length));
+
+await main(async () => {
+  const args = process.argv.slice(2);
+  const flags = args.filter((arg) => arg.startsWith("--"));
+  const names = args.filter((arg) => !arg.startsWith("--"));
+  for (const name of names) {
+    if (!known.includes(name)) {
+      throw new Failure(`There is no benchmark "${name}": choose from ${known.join(", ")}.`);
+    }
+  }
+  // A process each: what one leaves in memory must not slow the next.
+  for (const name of names.length ? names : known) {
+    await run(process.execPath, [join(folder, `${name}.mjs`), ...flags]);
+  }
+});

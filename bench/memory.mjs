@@ -1,0 +1,43 @@
+// The memory backend against a mutex written in JavaScript.
+import { Mutex } from "async-mutex";
+import { createMemoryBackend } from "syncguard/memory";
+import { lock } from "syncguard";
+import { benchmark, standardScenarios } from "./lib/benchmark.mjs";
+
+const backend = createMemoryBackend();
+
+const syncguard = {
+  name: "syncguard/memory",
+  async acquireRelease(key) {
+    const result = await backend.acquire({ key, ttlMs: 30_000 });
+    if (!result.ok) throw new Error("not acquired");
+    await result.release();
+  },
+  runUnderLock: (key, fn) => lock(backend, fn, { key, ttlMs: 30_000 }),
+  teardown: () => backend.close(),
+};
+
+const mutexes = new Map();
+function mutex(key) {
+  let found = mutexes.get(key);
+  if (!found) mutexes.set(key, (found = new Mutex()));
+  return found;
+}
+
+// No keys, no expiry, no fences: the price of the bare minimum.
+const asyncMutex = {
+  name: "async-mutex",
+  reference: true,
+  async acquireRelease(key) {
+    const release = await mutex(key).acquire();
+    release();
+  },
+  runUnderLock: (key, fn) => mutex(key).runExclusive(fn),
+};
+
+await benchmark({
+  name: "memory",
+  title: "Memory backend: acquire + release",
+  contestants: [syncguard, asyncMutex],
+  scenarios: standardScenarios({ inFlight: [64] }),
+});

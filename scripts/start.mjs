@@ -1,0 +1,9 @@
+// npm start: from a fresh clone to the running demo.
+import { join } from "node:path";
+import { main, root, run } from "./lib/run.mjs";
+import { setUp } from "./lib/setup.mjs";
+
+await main(async () => {
+  await setUp();
+  await run(process.execPath, [join(root, "demo", "index.mjs")]);
+});
