@@ -15,12 +15,12 @@ export async function setUp() {
   await ensureAddon();
 }
 
-/** `npm ci` in the folder, unless node_modules already belongs to its lock file. */
-export async function ensureDependencies(folder = root) {
-  const stamp = join(folder, "node_modules", ".syncguard-lock");
-  const wanted = digest([join(folder, "package-lock.json"), join(folder, "package.json")]);
+/** `npm ci`, unless node_modules already belongs to the lock file. */
+async function ensureDependencies() {
+  const stamp = join(root, "node_modules", ".syncguard-lock");
+  const wanted = digest([join(root, "package-lock.json"), join(root, "package.json")]);
   if (read(stamp) === wanted) return;
-  await npm(["ci", "--no-audit", "--no-fund", "--loglevel=error"], { cwd: folder });
+  await npm(["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
   writeFileSync(stamp, wanted);
 }
 
@@ -56,9 +56,10 @@ function addonState() {
     .map((entry) => join(entry.parentPath, entry.name))
     .sort();
   const { size, mtimeMs } = statSync(join(root, "js", addon));
-  const files = ["Cargo.toml", "Cargo.lock", "build.rs", "package.json", "js/native.js"];
+  const files = ["Cargo.toml", "Cargo.lock", "build.rs", "js/native.js"];
   const hash = digest([...files.map((name) => join(root, name)), ...sources]);
-  return `${hash} ${addon} ${size} ${mtimeMs}`;
+  const { version, napi } = JSON.parse(read(join(root, "package.json")));
+  return JSON.stringify({ hash, addon, size, mtimeMs, version, napi });
 }
 
 function digest(files) {
