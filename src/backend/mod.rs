@@ -3,6 +3,7 @@
 
 pub mod firestore;
 pub mod memory;
+pub mod redis;
 pub mod sqlite;
 pub mod tls;
 

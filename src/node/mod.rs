@@ -8,5 +8,6 @@ pub mod backend;
 pub mod bridge;
 pub mod functions;
 pub mod open;
+pub mod redis;
 pub mod reply;
 pub mod runtime;

@@ -1,0 +1,185 @@
+//! What a Redis backend is made from.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::backend::tls::TlsOptions;
+use crate::error::{Error, Result};
+
+const DEFAULT_TIMEOUT_MS: f64 = 5000.0;
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RedisConfig {
+    pub deployment: Deployment,
+    #[serde(default)]
+    pub login: Login,
+    pub tls: Option<TlsOptions>,
+    /// 4 or 6 to use only that version of IP.
+    pub family: Option<u8>,
+    pub key_prefix: Option<String>,
+    /// A prefix that the user's Redis client puts before every key.
+    #[serde(default)]
+    pub client_key_prefix: String,
+    #[serde(default)]
+    pub cleanup_in_is_locked: bool,
+    pub connect_timeout_ms: Option<f64>,
+    pub operation_timeout_ms: Option<f64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
+pub enum Deployment {
+    Server {
+        node: Node,
+    },
+    Sentinel {
+        sentinels: Vec<Node>,
+        name: String,
+        #[serde(default)]
+        login: Login,
+        tls: Option<Box<TlsOptions>>,
+        /// Where servers are reached that the sentinels know as `host:port`.
+        #[serde(default)]
+        nat_map: HashMap<String, Node>,
+    },
+    Cluster {
+        nodes: Vec<Node>,
+        #[serde(default)]
+        nat_map: HashMap<String, Node>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Node {
+    Tcp { host: String, port: u16 },
+    Unix { path: String },
+}
+
+impl Node {
+    pub fn tcp(host: &str, port: u16) -> Self {
+        Self::Tcp {
+            host: host.to_owned(),
+            port,
+        }
+    }
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Login {
+    pub username: Option<String>,
+    pub password: Option<String>,
+    pub db: u32,
+    pub client_name: Option<String>,
+}
+
+/// Passwords are never printed.
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Login(…)")
+    }
+}
+
+impl RedisConfig {
+    pub fn is_cluster(&self) -> bool {
+        matches!(self.deployment, Deployment::Cluster { .. })
+    }
+
+    pub fn connect_timeout(&self) -> Result<Duration> {
+        timeout("connectTimeoutMs", self.connect_timeout_ms)
+    }
+
+    pub fn operation_timeout(&self) -> Result<Duration> {
+        timeout("operationTimeoutMs", self.operation_timeout_ms)
+    }
+
+    pub fn check(&self) -> Result<()> {
+        match &self.deployment {
+            Deployment::Server { .. } => {}
+            Deployment::Sentinel {
+                sentinels, name, ..
+            } => {
+                if sentinels.is_empty() || name.is_empty() {
+                    return Err(Error::invalid_argument(
+                        "Redis Sentinel needs at least one sentinel and the name of the master group",
+                    ));
+                }
+            }
+            Deployment::Cluster { nodes, .. } => {
+                if nodes.is_empty() {
+                    return Err(Error::invalid_argument(
+                        "Redis Cluster needs at least one node to start with",
+                    ));
+                }
+                if self.login.db != 0 {
+                    return Err(Error::invalid_argument("Redis Cluster has only database 0"));
+                }
+            }
+        }
+        if !matches!(self.family, None | Some(4 | 6)) {
+            return Err(Error::invalid_argument("family must be 4 or 6"));
+        }
+        Ok(())
+    }
+}
+
+fn timeout(name: &str, given: Option<f64>) -> Result<Duration> {
+    let ms = given.unwrap_or(DEFAULT_TIMEOUT_MS);
+    if ms >= 1.0 && ms <= f64::from(u32::MAX) {
+        Ok(Duration::from_secs_f64(ms / 1000.0))
+    } else {
+        Err(Error::invalid_argument(format!(
+            "{name} must be a positive number (milliseconds)"
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<RedisConfig, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+
+    #[test]
+    fn reads_what_javascript_sends() {
+        let config = read(
+            r#"{"deployment":{"kind":"sentinel","sentinels":[{"host":"a","port":1}],"name":"m",
+                "natMap":{"10.0.0.1:6379":{"host":"b","port":2}}},
+                "login":{"username":"u","password":"hunter2","db":2},"tls":{"ca":["x"]},"operationTimeoutMs":250}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            config.operation_timeout().unwrap(),
+            Duration::from_millis(250)
+        );
+        assert_eq!(
+            config.connect_timeout().unwrap(),
+            Duration::from_millis(5000)
+        );
+        assert!(!format!("{config:?}").contains("hunter2"), "{config:?}");
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        let server = r#""deployment":{"kind":"server","node":{"path":"/tmp/redis.sock"}}"#;
+        assert!(read(&format!("{{{server}}}")).is_ok());
+        assert!(read(&format!("{{{server},\"nope\":1}}")).is_err());
+        assert!(read(r#"{"deployment":{"kind":"other"}}"#).is_err());
+        let bad_timeout = read(&format!("{{{server},\"connectTimeoutMs\":0}}")).unwrap();
+        assert!(bad_timeout.connect_timeout().is_err());
+        let no_nodes = read(r#"{"deployment":{"kind":"cluster","nodes":[]}}"#).unwrap();
+        assert!(no_nodes.check().is_err());
+    }
+}

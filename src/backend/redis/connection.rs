@@ -1,0 +1,250 @@
+//! One connection: how it is made, and requests over it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, Value};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_util::sync::CancellationToken;
+
+use super::config::{Login, Node};
+use super::error;
+use crate::backend::Warnings;
+use crate::backend::tls::Tls;
+use crate::error::{Error, ErrorCode, Result};
+
+/// Requests that may wait to be written. More than that wait for their turn.
+const QUEUE: usize = 1 << 16;
+
+/// How to connect to a server of the deployment.
+#[derive(Clone)]
+pub struct Dialer {
+    pub login: Login,
+    pub tls: Option<Tls>,
+    pub family: Option<u8>,
+    pub operation_timeout: Duration,
+    pub warnings: Warnings,
+}
+
+pub struct Connection {
+    multiplexed: MultiplexedConnection,
+    /// Cancelled when the connection is over, and to end it.
+    over: CancellationToken,
+    opened: Instant,
+    answered_after_ms: AtomicU64,
+    gone_silent: AtomicBool,
+}
+
+impl Dialer {
+    /// Returns when the server has answered something. The caller bounds the time for reaching it;
+    /// a server that was reached but is silent is found out here.
+    pub async fn dial(&self, node: &Node) -> Result<Connection> {
+        self.connect(node).await.map_err(|error| Error {
+            // Greetings change nothing.
+            outcome_unknown: false,
+            ..error
+        })
+    }
+
+    async fn connect(&self, node: &Node) -> Result<Connection> {
+        let connection = match node {
+            Node::Tcp { host, port } => {
+                let stream = self.connect_tcp(host, *port).await?;
+                match &self.tls {
+                    None => self.start(stream).await?,
+                    Some(tls) => {
+                        let connector = TlsConnector::from(tls.config().await?);
+                        let name = tls.server_name(host)?;
+                        let stream =
+                            timeout(self.operation_timeout, connector.connect(name, stream))
+                                .await
+                                .map_err(|_| error::silent())?
+                                .map_err(|cause| error::from_tls(&cause))?;
+                        self.start(stream).await?
+                    }
+                }
+            }
+            #[cfg(unix)]
+            Node::Unix { path } => {
+                let stream = tokio::net::UnixStream::connect(path).await;
+                self.start(stream.map_err(error::unreachable)?).await?
+            }
+            #[cfg(not(unix))]
+            Node::Unix { .. } => {
+                return Err(Error::invalid_argument(
+                    "Unix sockets are not available on this system",
+                ));
+            }
+        };
+        self.greet(&connection).await?;
+        Ok(connection)
+    }
+
+    async fn connect_tcp(&self, host: &str, port: u16) -> Result<TcpStream> {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let addresses = tokio::net::lookup_host((host, port))
+            .await
+            .map_err(error::unreachable)?;
+        let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in addresses {
+            let wanted = match self.family {
+                Some(4) => address.is_ipv4(),
+                Some(6) => address.is_ipv6(),
+                _ => true,
+            };
+            if !wanted {
+                continue;
+            }
+            match TcpStream::connect(address).await {
+                Ok(stream) => {
+                    stream.set_nodelay(true).map_err(error::unreachable)?;
+                    return Ok(stream);
+                }
+                Err(cause) => failure = cause,
+            }
+        }
+        Err(error::unreachable(failure))
+    }
+
+    async fn start<S>(&self, stream: S) -> Result<Connection>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        // Timeouts and the greeting are ours: the driver's own greeting hides why it failed.
+        let no_greeting = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(QUEUE);
+        let (multiplexed, driver) =
+            MultiplexedConnection::new_with_config(&no_greeting, stream, config)
+                .await
+                .map_err(|cause| error::from_connection(&cause))?;
+        let driver: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(driver);
+        let over = CancellationToken::new();
+        let ended = over.clone();
+        tokio::spawn(async move {
+            ended.run_until_cancelled(driver).await;
+            ended.cancel();
+        });
+        Ok(Connection {
+            multiplexed,
+            over,
+            opened: Instant::now(),
+            answered_after_ms: AtomicU64::new(0),
+            gone_silent: AtomicBool::new(false),
+        })
+    }
+
+    async fn greet(&self, connection: &Connection) -> Result<()> {
+        let Login {
+            username,
+            password,
+            db,
+            client_name,
+        } = &self.login;
+        let username = username.as_deref().filter(|name| !name.is_empty());
+        let password = password.as_deref().unwrap_or_default();
+        if username.is_some() || !password.is_empty() {
+            let mut auth = redis::cmd("AUTH");
+            if let Some(username) = username {
+                auth.arg(username);
+            }
+            auth.arg(password);
+            match self.ask(connection, &auth).await? {
+                Value::ServerError(error) if error::no_password_needed(&error) => {
+                    self.warnings
+                        .warn("The Redis server does not require a password, but one was given");
+                }
+                Value::ServerError(refused) => {
+                    let error = error::from_server(&refused);
+                    return Err(match error.code {
+                        ErrorCode::Internal => Error {
+                            code: ErrorCode::AuthFailed,
+                            ..error
+                        },
+                        _ => error,
+                    });
+                }
+                _ => {}
+            }
+        }
+        if let Some(name) = client_name {
+            // A name is a convenience: a server that does not take it is as good.
+            self.ask(connection, redis::cmd("CLIENT").arg("SETNAME").arg(name))
+                .await?;
+        }
+        let last = match db {
+            0 => redis::cmd("PING"),
+            db => redis::cmd("SELECT").arg(*db).clone(),
+        };
+        match self.ask(connection, &last).await? {
+            // Only scripts need to be allowed.
+            Value::ServerError(error) if error.code() == "NOPERM" && *db == 0 => Ok(()),
+            Value::ServerError(error) => Err(error::from_server(&error)),
+            _ => Ok(()),
+        }
+    }
+
+    pub async fn ask(&self, connection: &Connection, command: &Cmd) -> Result<Value> {
+        connection.request(command, self.operation_timeout).await
+    }
+}
+
+impl Connection {
+    /// The server's answer, which may be an error of its own.
+    pub async fn request(&self, command: &Cmd, limit: Duration) -> Result<Value> {
+        let mut multiplexed = self.multiplexed.clone();
+        match timeout(limit, multiplexed.send_packed_command(command)).await {
+            Ok(Ok(value)) => {
+                self.answered_after_ms
+                    .store(self.age_ms(), Ordering::Relaxed);
+                Ok(value)
+            }
+            Ok(Err(_)) if self.gone_silent.load(Ordering::Relaxed) => {
+                Err(error::silent().outcome_unknown())
+            }
+            Ok(Err(cause)) => Err(error::from_connection(&cause)),
+            Err(_) => {
+                // Slow is not silent: while answers come, the connection is good.
+                let quiet_ms = self
+                    .age_ms()
+                    .saturating_sub(self.answered_after_ms.load(Ordering::Relaxed));
+                if Duration::from_millis(quiet_ms + 1) >= limit {
+                    self.gone_silent.store(true, Ordering::Relaxed);
+                    self.over.cancel();
+                }
+                Err(error::silent().outcome_unknown())
+            }
+        }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.is_cancelled()
+    }
+
+    /// Cancelled when the connection is over.
+    pub fn over(&self) -> CancellationToken {
+        self.over.clone()
+    }
+
+    pub fn end(&self) {
+        self.over.cancel();
+    }
+
+    fn age_ms(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// The last user of a connection that was replaced ends it.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.over.cancel();
+    }
+}

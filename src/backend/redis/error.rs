@@ -1,0 +1,264 @@
+//! What went wrong, in the codes of the public error.
+//!
+//! A server's text may name a key or repeat an argument, so only the error's code, its first
+//! word, is passed on.
+
+use redis::{ErrorKind, RedisError, ServerError};
+
+use crate::error::{Error, ErrorCode};
+use crate::lock::fence;
+
+/// An error that the server answered with: the request had no effect.
+pub fn from_server(error: &ServerError) -> Error {
+    let details = error.details().unwrap_or_default();
+    from_code(match error.code() {
+        // Redis before version 7 wraps what a command in a script failed with.
+        "ERR" => wrapped_code(details),
+        code => code,
+    })
+}
+
+fn from_code(code: &str) -> Error {
+    let (kind, message) = match code {
+        "NOAUTH" | "WRONGPASS" => (
+            ErrorCode::AuthFailed,
+            "Redis refused the credentials: check username and password",
+        ),
+        "NOPERM" => (
+            ErrorCode::AuthFailed,
+            "The Redis user may not do this: it needs EVALSHA, EVAL and the commands GET, SET, DEL, INCR, DECR and TIME on the keys under keyPrefix",
+        ),
+        "WRONGTYPE" => (
+            ErrorCode::InvalidArgument,
+            "A key of this lock holds another type of value: something else writes under keyPrefix",
+        ),
+        "CROSSSLOT" => (
+            ErrorCode::InvalidArgument,
+            "The server is part of a Redis Cluster: pass the cluster's nodes, or give keyPrefix a {hash tag}",
+        ),
+        "SYNTAX" | "INVALID" => (ErrorCode::InvalidArgument, "Redis refused the request"),
+        "DBINDEX" => (
+            ErrorCode::InvalidArgument,
+            "The server does not have this database number",
+        ),
+        "SGDATA" => (
+            ErrorCode::Internal,
+            "What is stored under this key is not a lock: something else writes under keyPrefix",
+        ),
+        "SGFENCE" => return fence::overflow(),
+        "LOADING" => (
+            ErrorCode::ServiceUnavailable,
+            "The Redis server is still loading its data",
+        ),
+        "READONLY" => (
+            ErrorCode::ServiceUnavailable,
+            "The Redis server is a replica and takes no writes",
+        ),
+        "CLUSTERDOWN" | "MASTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" => (
+            ErrorCode::ServiceUnavailable,
+            "The Redis deployment is being rearranged, or is incomplete",
+        ),
+        "MISCONF" | "NOREPLICAS" => (
+            ErrorCode::ServiceUnavailable,
+            "The Redis server takes no writes while it cannot persist or replicate them",
+        ),
+        // Not a quota: the server answers nobody until that script ends, and then everybody.
+        "BUSY" | "UNKILLABLE" => (
+            ErrorCode::ServiceUnavailable,
+            "The Redis server is busy with a slow script",
+        ),
+        // Quotas of the server: more of the same makes it worse, and waiting alone may not help.
+        "OOM" => (
+            ErrorCode::RateLimited,
+            "The Redis server is at its memory limit",
+        ),
+        "MAXCLIENTS" => (
+            ErrorCode::RateLimited,
+            "The Redis server is at its limit of connections",
+        ),
+        _ => (ErrorCode::Internal, "Redis answered with an error"),
+    };
+    Error::new(kind, message).cause(code)
+}
+
+/// What kind of `ERR` it is, as a code.
+fn wrapped_code(details: &str) -> &str {
+    const WRAPPED: [&str; 10] = [
+        "OOM",
+        "WRONGTYPE",
+        "READONLY",
+        "NOPERM",
+        "NOAUTH",
+        "MISCONF",
+        "NOREPLICAS",
+        "LOADING",
+        "MASTERDOWN",
+        "CLUSTERDOWN",
+    ];
+    const TEXTS: [(&str, &str); 5] = [
+        ("max number of clients", "MAXCLIENTS"),
+        ("invalid password", "WRONGPASS"),
+        ("DB index is out of range", "DBINDEX"),
+        ("SELECT is not allowed in cluster mode", "DBINDEX"),
+        ("would overflow", "SGFENCE"),
+    ];
+    let word = |code: &&str| {
+        details
+            .split(|c: char| !c.is_ascii_alphabetic())
+            .any(|word| word == *code)
+    };
+    TEXTS
+        .iter()
+        .find(|(text, _)| details.contains(text))
+        .map(|(_, code)| *code)
+        .or_else(|| WRAPPED.iter().find(|code| word(code)).copied())
+        .unwrap_or("ERR")
+}
+
+/// The connection broke: whatever was sent may or may not have taken effect.
+pub fn from_connection(error: &RedisError) -> Error {
+    let io = std::error::Error::source(error).and_then(|cause| {
+        cause.downcast_ref::<std::io::Error>().or_else(|| {
+            cause
+                .downcast_ref::<std::sync::Arc<dyn std::error::Error + Send + Sync>>()?
+                .downcast_ref()
+        })
+    });
+    match (error.kind(), io) {
+        (ErrorKind::Parse, _) => {
+            Error::internal("The server's answer is not of the Redis protocol")
+        }
+        // With TLS 1.3 a server refuses the client only after the handshake.
+        (_, Some(io)) if tls_cause(io).is_some() => from_tls(io),
+        (_, Some(io)) => lost().cause(io),
+        (_, None) => lost(),
+    }
+    .outcome_unknown()
+}
+
+fn lost() -> Error {
+    Error::unavailable("The connection to Redis was lost")
+}
+
+pub fn from_tls(error: &std::io::Error) -> Error {
+    match tls_cause(error) {
+        Some(rustls::Error::InvalidCertificate(_)) => Error::new(
+            ErrorCode::AuthFailed,
+            "The Redis server's certificate was not accepted: check tls.ca and tls.servername",
+        )
+        .cause(error),
+        Some(rustls::Error::AlertReceived(_)) => Error::new(
+            ErrorCode::AuthFailed,
+            "The Redis server refused the TLS connection: it may want a client certificate (tls.cert, tls.key)",
+        )
+        .cause(error),
+        Some(_) => Error::invalid_argument(
+            "No TLS connection to the Redis server could be made: does this port speak TLS?",
+        )
+        .cause(error),
+        None => unreachable(error),
+    }
+}
+
+fn tls_cause(error: &std::io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// A password for a server that has none: other clients go on, and so do we.
+pub fn no_password_needed(error: &ServerError) -> bool {
+    let details = error.details().unwrap_or_default();
+    details.contains("without any password configured") || details.contains("no password is set")
+}
+
+/// What a server that we know no other for says instead of doing it.
+pub fn from_lone_server(error: &ServerError) -> Error {
+    match error.code() {
+        "MOVED" | "ASK" => from_code("CROSSSLOT"),
+        _ => from_server(error),
+    }
+}
+
+/// What a server that is not part of a cluster says to a question about it.
+pub fn not_a_cluster(error: &ServerError) -> Error {
+    if error.code() == "ERR" {
+        Error::invalid_argument(
+            "The server is not part of a Redis Cluster: pass it as a plain server",
+        )
+    } else {
+        from_server(error)
+    }
+}
+
+pub fn silent() -> Error {
+    Error::timeout("The Redis server did not answer in time (operationTimeoutMs)")
+}
+
+pub fn unreachable(cause: impl ToString) -> Error {
+    Error::unavailable("The Redis server could not be reached (connectTimeoutMs)").cause(cause)
+}
+
+pub fn closed() -> Error {
+    Error::unavailable("The Redis backend was closed")
+}
+
+pub fn unexpected_reply() -> Error {
+    Error::internal("Redis answered with something unexpected: is there a proxy in between?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code_of(line: &str) -> (ErrorCode, Error) {
+        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+        let redis::Value::ServerError(error) = value else {
+            panic!("not an error: {line}")
+        };
+        let error = from_server(&error);
+        (error.code, error)
+    }
+
+    #[test]
+    fn servers_of_all_ages() {
+        use ErrorCode::*;
+        for (line, expected) in [
+            ("NOAUTH Authentication required.", AuthFailed),
+            ("WRONGPASS invalid username-password pair", AuthFailed),
+            ("ERR invalid password", AuthFailed),
+            ("NOPERM this user has no permissions", AuthFailed),
+            ("WRONGTYPE Operation against a key", InvalidArgument),
+            (
+                "ERR Error running script (call to f_1): @user_script:3: WRONGTYPE Operation",
+                InvalidArgument,
+            ),
+            ("CROSSSLOT Keys in request don't hash", InvalidArgument),
+            ("ERR DB index is out of range", InvalidArgument),
+            ("LOADING Redis is loading", ServiceUnavailable),
+            ("READONLY You can't write", ServiceUnavailable),
+            ("CLUSTERDOWN Hash slot not served", ServiceUnavailable),
+            ("MASTERDOWN Link with MASTER is down", ServiceUnavailable),
+            ("TRYAGAIN Multiple keys request", ServiceUnavailable),
+            ("MISCONF Redis is configured", ServiceUnavailable),
+            ("BUSY Redis is busy", ServiceUnavailable),
+            ("OOM command not allowed", RateLimited),
+            (
+                "ERR Error running script: @user_script: 1: -OOM command not allowed",
+                RateLimited,
+            ),
+            ("ERR max number of clients reached", RateLimited),
+            ("SGDATA not a lock", Internal),
+            ("SGFENCE counter", Internal),
+            ("ERR increment or decrement would overflow", Internal),
+            ("ERR anything", Internal),
+            ("CUSTOM anything", Internal),
+        ] {
+            assert_eq!(code_of(line).0, expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_the_server_says_is_not_repeated() {
+        let (_, error) = code_of("ERR unknown command, with args beginning with: 'secret'");
+        assert!(!format!("{error:?}").contains("secret"));
+    }
+}

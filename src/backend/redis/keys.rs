@@ -1,0 +1,179 @@
+//! The names of the keys in Redis.
+
+use std::borrow::Cow;
+
+use crate::error::{Error, Result};
+use crate::lock::key::{KeyBudget, hashed_storage_key, storage_key};
+use crate::lock::{Key, LockId};
+
+const BUDGET: KeyBudget = KeyBudget::REDIS;
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct LockKeys {
+    pub lock: String,
+    pub fence: String,
+}
+
+/// Makes key names under one prefix.
+#[derive(Debug)]
+pub struct Keyspace {
+    prefix: String,
+    /// What a client library in front of us would have put before every key; outside all rules.
+    outer: String,
+}
+
+impl Keyspace {
+    pub fn new(prefix: &str, cluster: bool, outer: &str) -> Result<Self> {
+        let prefix = prefix.trim_end_matches(':');
+        if prefix.contains("fence:") || prefix.ends_with("fence") {
+            return Err(Error::invalid_argument(
+                "keyPrefix must not contain \"fence:\" or end with \"fence\": locks could overwrite fence counters",
+            ));
+        }
+        let prefix = if cluster && hash_tag(&format!("{outer}{prefix}")).is_none() {
+            Cow::Owned(tagged(prefix, outer)?)
+        } else {
+            Cow::Borrowed(prefix)
+        };
+        let keyspace = Self {
+            prefix: prefix.into_owned(),
+            outer: outer.to_owned(),
+        };
+        // A prefix that is too long should be told now, not at the first operation.
+        let longest = "k".repeat(crate::lock::key::MAX_KEY_LENGTH_BYTES);
+        keyspace.lock_keys(&Key::new(&longest)?)?;
+        Ok(keyspace)
+    }
+
+    pub fn lock_keys(&self, key: &Key) -> Result<LockKeys> {
+        let key = key.as_str();
+        // As they stand they could name a fence counter or an index of another key.
+        let base = if key.starts_with("fence:") || key.starts_with("id:") {
+            hashed_storage_key(&self.prefix, key, BUDGET)?
+        } else {
+            storage_key(&self.prefix, key, BUDGET)?
+        };
+        let fence = storage_key(&self.prefix, &format!("fence:{base}"), BUDGET)?;
+        Ok(LockKeys {
+            lock: self.outside(base),
+            fence: self.outside(fence),
+        })
+    }
+
+    pub fn index_key(&self, lock_id: LockId) -> Result<String> {
+        let index = storage_key(&self.prefix, &format!("id:{}", lock_id.as_str()), BUDGET)?;
+        Ok(self.outside(index))
+    }
+
+    fn outside(&self, key: String) -> String {
+        if self.outer.is_empty() {
+            key
+        } else {
+            format!("{}{key}", self.outer)
+        }
+    }
+}
+
+/// The part of a key that decides its cluster slot, if it is not the whole key.
+fn hash_tag(key: &str) -> Option<&str> {
+    let (_, rest) = key.split_once('{')?;
+    let (tag, _) = rest.split_once('}')?;
+    (!tag.is_empty()).then_some(tag)
+}
+
+/// All keys of a backend must share one slot, or a script could not touch them together.
+fn tagged(prefix: &str, outer: &str) -> Result<String> {
+    let tagged = format!("{{{prefix}}}");
+    if hash_tag(&format!("{outer}{tagged}")).is_none() {
+        return Err(Error::invalid_argument(
+            "On Redis Cluster keyPrefix must not be empty: its {hash tag} keeps the keys of a lock in one slot",
+        ));
+    }
+    Ok(tagged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn keys(prefix: &str, cluster: bool, key: &str) -> LockKeys {
+        Keyspace::new(prefix, cluster, "")
+            .unwrap()
+            .lock_keys(&Key::new(key).unwrap())
+            .unwrap()
+    }
+
+    #[test]
+    fn as_specified() {
+        assert_eq!(
+            keys("syncguard", false, "resource:123"),
+            LockKeys {
+                lock: "syncguard:resource:123".to_owned(),
+                fence: "syncguard:fence:syncguard:resource:123".to_owned(),
+            }
+        );
+        assert_eq!(keys("", false, "a").fence, "fence:a");
+        let id = LockId::generate();
+        let keyspace = Keyspace::new("app:", false, "outer:").unwrap();
+        assert_eq!(
+            keyspace.index_key(id).unwrap(),
+            format!("outer:app:id:{}", id.as_str())
+        );
+    }
+
+    #[test]
+    fn keys_that_look_like_ours_are_hashed() {
+        for key in ["fence:syncguard:x", "id:AAAAAAAAAAAAAAAAAAAAAA"] {
+            let keys = keys("syncguard", false, key);
+            assert_eq!(keys.lock.len(), "syncguard:".len() + 22);
+            assert_eq!(keys.fence, format!("syncguard:fence:{}", keys.lock));
+        }
+        assert_eq!(keys("syncguard", false, "fences").lock, "syncguard:fences");
+    }
+
+    #[test]
+    fn cluster_prefixes_get_a_hash_tag_unless_they_have_one() {
+        assert_eq!(keys("app:", true, "k").lock, "{app}:k");
+        assert_eq!(keys("a{b}c", true, "k").lock, "a{b}c:k");
+        assert_eq!(keys("a{}", true, "k").lock, "{a{}}:k");
+        for bad in ["", ":", "}x"] {
+            assert!(Keyspace::new(bad, true, "").is_err(), "{bad}");
+        }
+        let keyspace = Keyspace::new("app", true, "{t}:").unwrap();
+        assert_eq!(
+            keyspace.lock_keys(&Key::new("k").unwrap()).unwrap().lock,
+            "{t}:app:k"
+        );
+    }
+
+    #[test]
+    fn dangerous_prefixes_are_refused() {
+        for bad in ["fence", "app:fence", "app:fence:", "fence:x", "a:fence:b"] {
+            assert!(Keyspace::new(bad, false, "").is_err(), "{bad}");
+        }
+        assert!(Keyspace::new(&"p".repeat(960), false, "").is_err());
+        assert!(Keyspace::new(&"p".repeat(900), false, "").is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn keys_of_a_cluster_share_a_tag(prefix in "[a{}:]{1,6}", key in "[a{}:]{1,6}") {
+            let Ok(keyspace) = Keyspace::new(&prefix, true, "") else { return Ok(()) };
+            let keys = keyspace.lock_keys(&Key::new(&key).unwrap()).unwrap();
+            let index = keyspace.index_key(LockId::generate()).unwrap();
+            prop_assert!(hash_tag(&keys.lock).is_some());
+            prop_assert_eq!(hash_tag(&keys.lock), hash_tag(&keys.fence));
+            prop_assert_eq!(hash_tag(&keys.lock), hash_tag(&index));
+        }
+
+        #[test]
+        fn no_lock_key_is_a_counter_or_an_index(a in "(fence:|id:|syncguard:|[a-z]){1,4}", b in "[a-z:]{1,9}") {
+            let one = keys("syncguard", false, &a);
+            let two = keys("syncguard", false, &b);
+            prop_assert_ne!(&one.lock, &two.fence);
+            prop_assert_ne!(&one.lock, &one.fence);
+            prop_assert!(!one.lock.starts_with("syncguard:id:"));
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The connection to the server that takes the writes: made when it is needed, replaced when it
+//! breaks. While the server is away nothing is queued for it: each operation waits for a
+//! connection, for a bounded time, and fails when there is none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{ServerErrorKind, Value};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::connection::{Connection, Dialer};
+use super::error;
+use super::scripts::Call;
+use super::topology::Topology;
+use crate::error::{Error, ErrorCode, Result};
+
+const FIRST_DELAY: Duration = Duration::from_millis(20);
+const MAX_DELAY: Duration = Duration::from_secs(1);
+
+pub struct Link {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    topology: Topology,
+    dialer: Dialer,
+    connect_timeout: Duration,
+    state: watch::Sender<State>,
+}
+
+#[derive(Clone)]
+enum State {
+    Idle,
+    /// With what went wrong so far.
+    Connecting(Option<Error>),
+    /// There is no use in trying again for those who wait.
+    Rejected(Error),
+    Up(Arc<Connection>),
+    Closed,
+}
+
+/// Delays that double, with jitter.
+struct Backoff(Duration);
+
+impl Backoff {
+    async fn wait(&mut self) {
+        sleep(self.0.mul_f64(rand::random_range(0.5..1.0))).await;
+        self.0 = (self.0 * 2).min(MAX_DELAY);
+    }
+}
+
+impl Link {
+    pub fn new(topology: Topology, dialer: Dialer, connect_timeout: Duration) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                topology,
+                dialer,
+                connect_timeout,
+                state: watch::Sender::new(State::Idle),
+            }),
+        }
+    }
+
+    /// Runs a script once. What the server refused without doing anything is tried again where
+    /// another server may have taken over.
+    pub async fn run(&self, call: &Call<'_>) -> Result<Value> {
+        let Shared {
+            topology, dialer, ..
+        } = &*self.shared;
+        let command = call.by_hash();
+        let mut give_up = None;
+        let mut backoff = Backoff(FIRST_DELAY);
+        loop {
+            let connection = match self.current() {
+                Some(connection) => connection,
+                None => self.connection(self.deadline(&mut give_up)).await?,
+            };
+            let mut reply = dialer.ask(&connection, &command).await?;
+            if matches!(&reply, Value::ServerError(error) if error.code() == "NOSCRIPT") {
+                reply = dialer.ask(&connection, &call.by_text()).await?;
+            }
+            let Value::ServerError(mut refused) = reply else {
+                return Ok(reply);
+            };
+            let kind = refused.kind();
+            if kind == Some(ServerErrorKind::Ask) && topology.can_change() {
+                match self.ask_elsewhere(call, &refused).await? {
+                    Value::ServerError(error) => refused = error,
+                    value => return Ok(value),
+                }
+            }
+            match refused.kind() {
+                Some(ServerErrorKind::Moved) => {
+                    topology.moved(redirect(&refused));
+                    connection.end();
+                }
+                // Also for a plain server: its name may lead to another one by now.
+                Some(
+                    ServerErrorKind::ReadOnly
+                    | ServerErrorKind::MasterDown
+                    | ServerErrorKind::ClusterDown,
+                ) => connection.end(),
+                Some(ServerErrorKind::TryAgain | ServerErrorKind::Ask) => {}
+                _ => return Err(error::from_server(&refused)),
+            }
+            if !topology.can_change() {
+                return Err(error::from_lone_server(&refused));
+            }
+            if Instant::now() >= self.deadline(&mut give_up) {
+                return Err(error::from_server(&refused));
+            }
+            backoff.wait().await;
+        }
+    }
+
+    pub fn close(&self) {
+        if let State::Up(connection) = self.shared.state.send_replace(State::Closed) {
+            connection.end();
+        }
+    }
+
+    /// From the first trouble on.
+    fn deadline(&self, give_up: &mut Option<Instant>) -> Instant {
+        *give_up.get_or_insert_with(|| Instant::now() + self.shared.connect_timeout)
+    }
+
+    fn current(&self) -> Option<Arc<Connection>> {
+        match &*self.shared.state.borrow() {
+            State::Up(connection) if !connection.is_over() => Some(Arc::clone(connection)),
+            _ => None,
+        }
+    }
+
+    async fn connection(&self, deadline: Instant) -> Result<Arc<Connection>> {
+        let mut states = self.shared.state.subscribe();
+        let mut waited = false;
+        loop {
+            let state = states.borrow_and_update().clone();
+            match state {
+                State::Up(connection) if !connection.is_over() => return Ok(connection),
+                State::Rejected(error) if waited => return Err(error),
+                State::Closed => return Err(error::closed()),
+                State::Connecting(_) => {}
+                State::Idle | State::Up(_) | State::Rejected(_) => self.start_connecting(),
+            }
+            if timeout_at(deadline, states.changed()).await.is_err() {
+                return Err(match &*states.borrow() {
+                    State::Connecting(Some(error)) | State::Rejected(error) => error.clone(),
+                    _ => error::unreachable("timed out"),
+                });
+            }
+            waited = true;
+        }
+    }
+
+    fn start_connecting(&self) {
+        let started = self.shared.state.send_if_modified(|state| match state {
+            State::Connecting(_) | State::Closed => false,
+            State::Up(connection) if !connection.is_over() => false,
+            _ => {
+                *state = State::Connecting(None);
+                true
+            }
+        });
+        if started {
+            tokio::spawn(connect(Arc::clone(&self.shared)));
+        }
+    }
+
+    /// The slot is being moved, and this key's part is over there already.
+    async fn ask_elsewhere(&self, call: &Call<'_>, refused: &redis::ServerError) -> Result<Value> {
+        let Shared {
+            topology,
+            dialer,
+            connect_timeout,
+            ..
+        } = &*self.shared;
+        let connecting = topology.connect_to(dialer, redirect(refused));
+        let connection = timeout(*connect_timeout, connecting)
+            .await
+            .map_err(|_| error::unreachable("timed out"))??;
+        dialer.ask(&connection, &redis::cmd("ASKING")).await?;
+        dialer.ask(&connection, &call.by_text()).await
+    }
+}
+
+/// The address in `MOVED slot address`.
+fn redirect(refused: &redis::ServerError) -> &str {
+    refused
+        .details()
+        .and_then(|details| details.split_ascii_whitespace().nth(1))
+        .unwrap_or_default()
+}
+
+/// Tries until there is a connection, nobody waits for one any more, or it makes no sense.
+async fn connect(shared: Arc<Shared>) {
+    let mut backoff = Backoff(FIRST_DELAY);
+    loop {
+        // When one of several servers is asked for the way, a dead one must leave time for the others.
+        let attempt = shared
+            .topology
+            .connect(&shared.dialer, shared.connect_timeout / 3);
+        let error = match timeout(shared.connect_timeout, attempt).await {
+            Ok(Ok(connection)) => return keep(shared, Arc::new(connection)).await,
+            Ok(Err(error)) => error,
+            Err(_) => error::unreachable("timed out"),
+        };
+        let go_on = error.code == ErrorCode::ServiceUnavailable;
+        let mut stopped = false;
+        shared.state.send_if_modified(|state| {
+            let nobody_waits = shared.state.receiver_count() == 0;
+            stopped = matches!(state, State::Closed) || nobody_waits || !go_on;
+            match state {
+                State::Closed => return false,
+                _ if nobody_waits => *state = State::Idle,
+                _ if !go_on => *state = State::Rejected(error.clone()),
+                _ => *state = State::Connecting(Some(error.clone())),
+            }
+            true
+        });
+        if stopped {
+            return;
+        }
+        backoff.wait().await;
+    }
+}
+
+/// Hands the connection out until it is over.
+async fn keep(shared: Arc<Shared>, connection: Arc<Connection>) {
+    let over = connection.over();
+    let up = State::Up(Arc::clone(&connection));
+    let kept = shared.state.send_if_modified(|state| {
+        let open = !matches!(state, State::Closed);
+        if open {
+            *state = up;
+        }
+        open
+    });
+    if !kept {
+        return;
+    }
+    // Only the backend keeps the connection: when it is dropped, so is the connection.
+    drop(connection);
+    let shared = {
+        let weak = Arc::downgrade(&shared);
+        drop(shared);
+        over.cancelled().await;
+        weak.upgrade()
+    };
+    if let Some(shared) = shared {
+        shared.state.send_if_modified(|state| {
+            let over = matches!(state, State::Up(connection) if connection.is_over());
+            if over {
+                *state = State::Idle;
+            }
+            over
+        });
+    }
+}

@@ -1,0 +1,130 @@
+//! What the scripts answer.
+
+use redis::{FromRedisValue, Value};
+use serde::Deserialize;
+
+use super::error;
+use crate::backend::{AcquireOutcome, ExtendOutcome, LockRecord, Miss, ReleaseOutcome};
+use crate::error::{Error, Result};
+use crate::lock::{Fence, LockId};
+
+pub fn acquired(reply: Value) -> Result<AcquireOutcome> {
+    match reply {
+        Value::Int(0) => Ok(AcquireOutcome::Locked),
+        reply => {
+            // If this cannot be read there may be a lock all the same.
+            let (fence, expires_at_ms): (u64, u64) = read(reply).map_err(Error::outcome_unknown)?;
+            Ok(AcquireOutcome::Acquired {
+                fence: Fence::from_stored(fence).map_err(Error::outcome_unknown)?,
+                expires_at_ms,
+            })
+        }
+    }
+}
+
+pub fn released(reply: Value) -> Result<ReleaseOutcome> {
+    match reply {
+        Value::Int(1) => Ok(ReleaseOutcome::Released),
+        reply => Ok(ReleaseOutcome::Missed(missed(reply)?)),
+    }
+}
+
+pub fn extended(reply: Value) -> Result<ExtendOutcome> {
+    match reply {
+        Value::Array(_) => {
+            let (_, expires_at_ms): (i64, u64) = read(reply)?;
+            Ok(ExtendOutcome::Extended { expires_at_ms })
+        }
+        reply => Ok(ExtendOutcome::Missed(missed(reply)?)),
+    }
+}
+
+fn missed(reply: Value) -> Result<Miss> {
+    match reply {
+        Value::Int(-2) => Ok(Miss::Expired),
+        Value::Int(0 | -1) => Ok(Miss::NotFound),
+        _ => Err(error::unexpected_reply()),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Presence {
+    Locked,
+    Free,
+    /// Expired long ago, and still there.
+    Stale(LockId),
+}
+
+pub fn presence(reply: Value) -> Result<Presence> {
+    match reply {
+        Value::Int(1) => Ok(Presence::Locked),
+        Value::Int(0) => Ok(Presence::Free),
+        reply => {
+            let text: String = read(reply)?;
+            Ok(LockId::parse(&text).map_or(Presence::Free, Presence::Stale))
+        }
+    }
+}
+
+/// As stored. Fields that others may have added are left alone.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored {
+    lock_id: String,
+    expires_at_ms: f64,
+    acquired_at_ms: f64,
+    key: String,
+    fence: String,
+}
+
+pub fn found(reply: Value) -> Result<Option<LockRecord>> {
+    let Some(json) = read::<Option<Vec<u8>>>(reply)? else {
+        return Ok(None);
+    };
+    let not_a_lock = || {
+        Error::internal(
+            "What is stored under this key is not a lock: something else writes under keyPrefix",
+        )
+    };
+    let stored: Stored = serde_json::from_slice(&json).map_err(|_| not_a_lock())?;
+    Ok(Some(LockRecord {
+        lock_id: LockId::parse(&stored.lock_id).map_err(|_| not_a_lock())?,
+        key: stored.key,
+        // A float becomes the nearest integer that there is.
+        expires_at_ms: stored.expires_at_ms as u64,
+        acquired_at_ms: stored.acquired_at_ms as u64,
+        fence: Fence::parse(&stored.fence)?,
+    }))
+}
+
+fn read<T: FromRedisValue>(value: Value) -> Result<T> {
+    T::from_redis_value(value).map_err(|_| error::unexpected_reply())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_is_an_error() {
+        let nonsense = || Value::SimpleString("nonsense".to_owned());
+        assert!(acquired(nonsense()).unwrap_err().outcome_unknown);
+        assert!(released(nonsense()).is_err());
+        assert!(extended(nonsense()).is_err());
+        assert!(extended(Value::Array(vec![nonsense()])).is_err());
+        assert!(found(Value::BulkString(b"{}".to_vec())).is_err());
+        assert_eq!(presence(nonsense()).unwrap(), Presence::Free);
+        assert!(presence(Value::Nil).is_err());
+    }
+
+    #[test]
+    fn reads_what_other_implementations_store() {
+        let json = br#"{ "fence": "000000000000007", "extra": [1], "key": "k\/\u00e9",
+            "acquiredAtMs": 1.7e12, "expiresAtMs": 1700000005000, "lockId": "AAAAAAAAAAAAAAAAAAAAAA" }"#;
+        let record = found(Value::BulkString(json.to_vec())).unwrap().unwrap();
+        assert_eq!(record.key, "k/é");
+        assert_eq!(record.acquired_at_ms, 1_700_000_000_000);
+        assert_eq!(record.expires_at_ms, 1_700_000_005_000);
+        assert_eq!(record.fence.value(), 7);
+    }
+}

@@ -1,0 +1,27 @@
+-- Takes the lock unless a live one is there.
+-- KEYS: lock, index, fence counter
+-- ARGV: lockId, ttlMs, the user's key as it stands inside a JSON string
+-- Returns {fence, expiresAtMs}, or 0 when it is locked. Nothing is written before all checks are done.
+
+local now = now_ms()
+local stored = redis.call('GET', KEYS[1])
+if stored then
+  local expires = expiry(stored)
+  if not expires then return redis.error_reply(NOT_A_LOCK) end
+  if expires > now - TOLERANCE_MS then return 0 end
+end
+
+-- The counter goes back when it is used up (FENCE_MAX) or was never one of ours.
+local fence = redis.call('INCR', KEYS[3])
+if fence > 900000000000000 or fence < 1 then
+  redis.call('DECR', KEYS[3])
+  return redis.error_reply('SGFENCE counter out of range')
+end
+
+local expires = now + ARGV[2]
+local data = string.format(
+  '{"lockId":"%s","expiresAtMs":%.0f,"acquiredAtMs":%.0f,"key":"%s","fence":"%015.0f"}',
+  ARGV[1], expires, now, ARGV[3], fence)
+redis.call('SET', KEYS[1], data, 'PX', ARGV[2])
+redis.call('SET', KEYS[2], KEYS[1], 'PX', ARGV[2])
+return {fence, expires}

@@ -1,0 +1,16 @@
+-- Deletes a lock that expired long ago, and its index; never a fence counter, never a live lock.
+-- KEYS: lock, index
+-- ARGV: lockId
+-- Returns 1 when it was deleted, else 0.
+
+-- As in is_locked: another holder may have come since.
+local CLEANUP_GUARD_MS = 2000
+
+local stored = redis.call('GET', KEYS[1])
+if not stored then return 0 end
+local expires = expiry(stored)
+if not expires or now_ms() - expires <= CLEANUP_GUARD_MS then return 0 end
+if not owned_by(stored, ARGV[1]) then return 0 end
+redis.call('DEL', KEYS[1])
+if redis.call('GET', KEYS[2]) == KEYS[1] then redis.call('DEL', KEYS[2]) end
+return 1

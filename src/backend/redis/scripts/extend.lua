@@ -1,0 +1,30 @@
+-- Gives a lock that is held with this lockId a new time to live, from now on.
+-- KEYS: index
+-- ARGV: lockId, ttlMs
+-- Returns {1, expiresAtMs}, or 0 held by another, -1 not found, -2 expired.
+
+local lock_key = redis.call('GET', KEYS[1])
+if not lock_key then return -1 end
+local stored = redis.call('GET', lock_key)
+if not stored then return -1 end
+local expires = expiry(stored)
+if not expires then return redis.error_reply(NOT_A_LOCK) end
+local now = now_ms()
+if expires <= now - TOLERANCE_MS then
+  redis.call('DEL', lock_key, KEYS[1])
+  return -2
+end
+if not owned_by(stored, ARGV[1]) then return 0 end
+
+expires = now + ARGV[2]
+local digits = string.format('%.0f', expires)
+local data, found = string.gsub(
+  stored, '("expiresAtMs":)%d+([,}])', '%1' .. digits .. '%2', 1)
+if found == 0 then
+  local decoded = decode(stored)
+  decoded.expiresAtMs = expires
+  data = cjson.encode(decoded)
+end
+redis.call('SET', lock_key, data, 'PX', ARGV[2])
+redis.call('SET', KEYS[1], lock_key, 'PX', ARGV[2])
+return {1, expires}

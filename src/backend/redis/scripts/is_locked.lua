@@ -1,0 +1,18 @@
+-- Tells whether a live lock is there. Reads only.
+-- KEYS: lock
+-- Returns 1 or 0; a lock that expired so long ago that it may be cleaned up: its lockId.
+
+-- A lock that was extended a moment ago must not look stale (at least 2000 ms).
+local CLEANUP_GUARD_MS = 2000
+
+local stored = redis.call('GET', KEYS[1])
+if not stored then return 0 end
+local expires = expiry(stored)
+if not expires then return redis.error_reply(NOT_A_LOCK) end
+local now = now_ms()
+if expires > now - TOLERANCE_MS then return 1 end
+if now - expires > CLEANUP_GUARD_MS then
+  local lock_id = decode(stored).lockId
+  if type(lock_id) == 'string' then return lock_id end
+end
+return 0

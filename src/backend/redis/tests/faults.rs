@@ -1,0 +1,198 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::server::{Server, backend, free_port, request};
+use crate::backend::{AcquireOutcome, Backend, ReleaseOutcome};
+use crate::error::ErrorCode;
+
+const QUICK: &str = r#","connectTimeoutMs":400,"operationTimeoutMs":300"#;
+
+#[tokio::test]
+async fn nobody_there() {
+    let backend = backend(free_port(), QUICK).unwrap();
+    let started = Instant::now();
+    let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::ServiceUnavailable);
+    assert!(!error.outcome_unknown, "nothing was sent");
+    assert!(started.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn killed_and_restarted() {
+    let mut server = Server::start(&[]).await;
+    let backend = Arc::new(server.backend(QUICK));
+    backend.acquire(&request("k", 30_000)).await.unwrap();
+    server.signal("-STOP");
+    let in_flight: Vec<_> = (0..100)
+        .map(|i| {
+            let backend = Arc::clone(&backend);
+            tokio::spawn(async move { backend.acquire(&request(&format!("k{i}"), 1000)).await })
+        })
+        .collect();
+    // All of them are on their way when the server dies.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    server.kill();
+    for task in in_flight {
+        let error = task.await.unwrap().unwrap_err();
+        assert_eq!(error.code, ErrorCode::ServiceUnavailable);
+        assert!(error.outcome_unknown);
+    }
+    let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::ServiceUnavailable);
+    assert!(!error.outcome_unknown);
+    server.restart().await;
+    let outcome = backend.acquire(&request("k", 1000)).await.unwrap();
+    assert!(matches!(outcome, AcquireOutcome::Acquired { .. }));
+}
+
+/// An operation that comes while the server is away is served when it is back in time.
+#[tokio::test]
+async fn a_short_absence_is_waited_out() {
+    let mut server = Server::start(&[]).await;
+    let backend = Arc::new(server.backend(r#","connectTimeoutMs":20000"#));
+    let lock = request("k", 30_000);
+    backend.acquire(&lock).await.unwrap();
+    server.kill();
+    let waiting = {
+        let backend = Arc::clone(&backend);
+        tokio::spawn(async move {
+            loop {
+                match backend.acquire(&request("k", 1000)).await {
+                    // It was sent before we noticed that the connection is dead.
+                    Err(error) if error.outcome_unknown => {}
+                    other => return other,
+                }
+            }
+        })
+    };
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!waiting.is_finished());
+    server.restart().await;
+    let outcome = waiting.await.unwrap().unwrap();
+    assert!(matches!(outcome, AcquireOutcome::Acquired { .. }));
+}
+
+#[tokio::test]
+async fn a_silent_server() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend(QUICK);
+    let lock = request("k", 30_000);
+    backend.acquire(&lock).await.unwrap();
+    server.signal("-STOP");
+    // The first finds the old connection silent, the second gets no greeting on a new one.
+    for sent in [true, false] {
+        let error = backend.acquire(&request("other", 1000)).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::NetworkTimeout);
+        assert_eq!(error.outcome_unknown, sent);
+    }
+    server.signal("-CONT");
+    assert_eq!(
+        backend.release(lock.lock_id).await.unwrap(),
+        ReleaseOutcome::Released
+    );
+}
+
+#[tokio::test]
+async fn a_killed_connection_is_replaced_unnoticed() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    let lock = request("k", 30_000);
+    backend.acquire(&lock).await.unwrap();
+    let _: u32 = server.run(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+    // The server has closed it; we may not have read that yet.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(backend.is_locked(&lock.key).await.unwrap());
+}
+
+#[tokio::test]
+async fn credentials() {
+    let server = Server::start(&["--requirepass", "hunter2"]).await;
+    for login in [
+        "",
+        r#","login":{"password":"wrong"}"#,
+        r#","login":{"username":"x","password":"hunter2"}"#,
+    ] {
+        let started = Instant::now();
+        let error = server
+            .backend(login)
+            .acquire(&request("k", 1000))
+            .await
+            .unwrap_err();
+        assert_eq!(error.code, ErrorCode::AuthFailed);
+        assert!(!error.outcome_unknown);
+        assert!(!format!("{error:?}").contains("hunter2"));
+        assert!(started.elapsed() < Duration::from_secs(3), "told at once");
+    }
+    let backend = server.backend(r#","login":{"password":"hunter2","db":3}"#);
+    backend.acquire(&request("k", 1000)).await.unwrap();
+    let error = server
+        .backend(r#","login":{"password":"hunter2","db":99}"#)
+        .acquire(&request("k", 1000))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code, ErrorCode::InvalidArgument);
+}
+
+#[tokio::test]
+async fn a_full_server_and_one_without_room() {
+    let server = Server::start(&[]).await;
+    let first = server.backend("");
+    first.acquire(&request("k", 1000)).await.unwrap();
+    let _: () = server.run(&["CONFIG", "SET", "maxclients", "1"]).await;
+    let error = server
+        .backend("")
+        .acquire(&request("k", 1000))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code, ErrorCode::RateLimited);
+
+    let server = Server::start(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]).await;
+    let backend = server.backend("");
+    let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::RateLimited);
+    assert!(!backend.is_locked(&request("k", 1).key).await.unwrap());
+}
+
+#[tokio::test]
+async fn something_else_on_the_port() {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            use tokio::io::AsyncWriteExt;
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    let error = backend(port, QUICK)
+        .unwrap()
+        .acquire(&request("k", 1000))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code, ErrorCode::Internal);
+}
+
+#[tokio::test]
+async fn closing_ends_the_connection() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    backend.acquire(&request("k", 1000)).await.unwrap();
+    backend.close().await;
+    let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::ServiceUnavailable);
+    let connected = async || {
+        let list: String = server.run(&["CLIENT", "LIST"]).await;
+        list.lines().count()
+    };
+    while connected().await > 1 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // So does dropping a backend that nobody closed.
+    let forgotten = server.backend("");
+    forgotten.acquire(&request("k2", 1000)).await.unwrap();
+    drop(forgotten);
+    while connected().await > 1 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

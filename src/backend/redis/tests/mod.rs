@@ -1,0 +1,5 @@
+//! Against a real redis-server.
+
+mod faults;
+mod operations;
+mod server;

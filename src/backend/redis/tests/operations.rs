@@ -1,0 +1,304 @@
+use super::server::{Server, request, ttl};
+use crate::backend::{
+    AcquireOutcome, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, ReleaseOutcome,
+};
+use crate::error::ErrorCode;
+use crate::lock::fence::FENCE_MAX;
+use crate::lock::{Key, LockId};
+
+fn granted(outcome: AcquireOutcome) -> (u64, u64) {
+    match outcome {
+        AcquireOutcome::Acquired {
+            fence,
+            expires_at_ms,
+        } => (fence.value(), expires_at_ms),
+        AcquireOutcome::Locked => panic!("it is locked"),
+    }
+}
+
+#[tokio::test]
+async fn the_life_of_a_lock() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    let lock = request("k", 30_000);
+    let (fence, expires_at_ms) = granted(backend.acquire(&lock).await.unwrap());
+    assert_eq!(fence, 1);
+    assert_eq!(
+        backend.acquire(&request("k", 1000)).await.unwrap(),
+        AcquireOutcome::Locked
+    );
+    assert!(backend.is_locked(&lock.key).await.unwrap());
+
+    let by_key = backend.lookup(&LookupQuery::Key(lock.key.clone())).await;
+    let by_id = backend.lookup(&LookupQuery::LockId(lock.lock_id)).await;
+    let expected = LockRecord {
+        key: "k".to_owned(),
+        lock_id: lock.lock_id,
+        expires_at_ms,
+        acquired_at_ms: expires_at_ms - 30_000,
+        fence: crate::lock::Fence::from_stored(1).unwrap(),
+    };
+    assert!(by_key.unwrap() == Some(expected.clone()));
+    assert!(by_id.unwrap() == Some(expected));
+
+    let ExtendOutcome::Extended { expires_at_ms: new } =
+        backend.extend(lock.lock_id, ttl(60_000)).await.unwrap()
+    else {
+        panic!("not extended")
+    };
+    assert!(new >= expires_at_ms + 30_000);
+    for key in [
+        "syncguard:k".to_owned(),
+        format!("syncguard:id:{}", lock.lock_id.as_str()),
+    ] {
+        let left: i64 = server.run(&["PTTL", &key]).await;
+        assert!((50_000..=60_000).contains(&left), "{left}");
+    }
+
+    assert_eq!(
+        backend.release(LockId::generate()).await.unwrap(),
+        ReleaseOutcome::Missed(Miss::NotFound)
+    );
+    assert_eq!(
+        backend.release(lock.lock_id).await.unwrap(),
+        ReleaseOutcome::Released
+    );
+    assert_eq!(
+        backend.release(lock.lock_id).await.unwrap(),
+        ReleaseOutcome::Missed(Miss::NotFound)
+    );
+    assert!(!backend.is_locked(&lock.key).await.unwrap());
+    let keys: Vec<String> = server.run(&["KEYS", "*"]).await;
+    assert_eq!(keys, ["syncguard:fence:syncguard:k"]);
+    assert_eq!(
+        granted(backend.acquire(&request("k", 1000)).await.unwrap()).0,
+        2
+    );
+}
+
+#[tokio::test]
+async fn stores_what_cjson_would() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    for key in [
+        "plain",
+        "ünïcødé 🔒",
+        r#"{"expiresAtMs":1,"lockId":"x"}"#,
+        "quotes \" and \\ and / and \u{7f}",
+        "line\nbreak\0nul\u{1}",
+    ] {
+        let lock = request(key, 30_000);
+        granted(backend.acquire(&lock).await.unwrap());
+        let stored: String = server.run(&["GET", &format!("syncguard:{key}")]).await;
+        // The key as cjson encodes it, and each field as cjson decodes it.
+        let checked: Vec<String> = server
+            .run(&[
+                "EVAL",
+                "local d = cjson.decode(ARGV[1]) \
+                 return {cjson.encode(d.key), d.key, d.lockId, d.fence, tostring(d.expiresAtMs - d.acquiredAtMs)}",
+                "0",
+                &stored,
+            ])
+            .await;
+        assert!(
+            stored.contains(&format!("\"key\":{}", checked[0])),
+            "{stored}"
+        );
+        assert_eq!(
+            checked[1..],
+            [key, lock.lock_id.as_str(), "000000000000001", "30000"]
+        );
+        let found = backend.lookup(&LookupQuery::LockId(lock.lock_id)).await;
+        assert_eq!(found.unwrap().unwrap().key, key);
+        assert_eq!(
+            backend.release(lock.lock_id).await.unwrap(),
+            ReleaseOutcome::Released
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_exhausted_counter_changes_nothing() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    let counter = "syncguard:fence:syncguard:k";
+    let last = (FENCE_MAX - 1).to_string();
+    let _: () = server.run(&["SET", counter, &last]).await;
+    let lock = request("k", 1000);
+    assert_eq!(granted(backend.acquire(&lock).await.unwrap()).0, FENCE_MAX);
+    backend.release(lock.lock_id).await.unwrap();
+    for counted in [FENCE_MAX.to_string(), i64::MAX.to_string(), "-7".to_owned()] {
+        let _: () = server.run(&["SET", counter, &counted]).await;
+        let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::Internal);
+        assert!(!error.outcome_unknown);
+        let after: String = server.run(&["GET", counter]).await;
+        assert_eq!(after, counted);
+        let keys: Vec<String> = server.run(&["KEYS", "*"]).await;
+        assert_eq!(keys, [counter]);
+    }
+}
+
+#[tokio::test]
+async fn values_that_are_not_locks_are_left_alone() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend(r#","cleanupInIsLocked":true"#);
+    let key = Key::new("k").unwrap();
+    let id = LockId::generate();
+    let index = format!("syncguard:id:{}", id.as_str());
+    let _: () = server.run(&["SET", &index, "syncguard:k"]).await;
+    for garbage in ["garbage", "5", "null", "[]", "{}", r#"{"expiresAtMs":"1"}"#] {
+        let _: () = server.run(&["SET", "syncguard:k", garbage]).await;
+        let errors = [
+            backend.acquire(&request("k", 1000)).await.err(),
+            backend.release(id).await.err(),
+            backend.extend(id, ttl(1000)).await.err(),
+            backend.is_locked(&key).await.err(),
+            backend.lookup(&LookupQuery::Key(key.clone())).await.err(),
+            backend.lookup(&LookupQuery::LockId(id)).await.err(),
+        ];
+        for error in errors {
+            assert_eq!(error.unwrap().code, ErrorCode::Internal, "{garbage}");
+        }
+        let after: String = server.run(&["GET", "syncguard:k"]).await;
+        assert_eq!(after, garbage);
+    }
+    let _: () = server.run(&["DEL", "syncguard:k"]).await;
+    let _: () = server.run(&["RPUSH", "syncguard:k", "a"]).await;
+    let error = backend.release(id).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::InvalidArgument);
+    let length: u32 = server.run(&["LLEN", "syncguard:k"]).await;
+    assert_eq!(length, 1);
+}
+
+#[tokio::test]
+async fn a_forged_index_reaches_no_other_lock() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    let lock = request("k", 30_000);
+    backend.acquire(&lock).await.unwrap();
+    let thief = LockId::generate();
+    let index = format!("syncguard:id:{}", thief.as_str());
+    for target in ["syncguard:k", "syncguard:fence:syncguard:k"] {
+        let _: () = server.run(&["SET", &index, target]).await;
+        let released = backend.release(thief).await;
+        let extended = backend.extend(thief, ttl(1)).await;
+        if target == "syncguard:k" {
+            assert_eq!(released.unwrap(), ReleaseOutcome::Missed(Miss::NotFound));
+            assert_eq!(extended.unwrap(), ExtendOutcome::Missed(Miss::NotFound));
+        } else {
+            assert_eq!(released.unwrap_err().code, ErrorCode::Internal);
+            assert_eq!(extended.unwrap_err().code, ErrorCode::Internal);
+        }
+    }
+    assert!(backend.is_locked(&lock.key).await.unwrap());
+    assert_eq!(
+        server
+            .run::<u64>(&["GET", "syncguard:fence:syncguard:k"])
+            .await,
+        1
+    );
+}
+
+/// Locks that Redis does not expire by itself: written without a TTL, with other spacing.
+#[tokio::test]
+async fn the_time_tolerance_and_the_cleanup_guard() {
+    let server = Server::start(&[]).await;
+    let reader = server.backend("");
+    let cleaner = server.backend(r#","cleanupInIsLocked":true"#);
+    let key = Key::new("k").unwrap();
+    let id = LockId::generate();
+    let index = format!("syncguard:id:{}", id.as_str());
+    let write = async |age_ms: i64| {
+        let time: (i64, i64) = server.run(&["TIME"]).await;
+        let expires = time.0 * 1000 + time.1 / 1000 - age_ms;
+        let json = format!(
+            r#"{{ "lockId": "{}", "expiresAtMs": {expires}, "acquiredAtMs": 1, "key": "k", "fence": "000000000000001" }}"#,
+            id.as_str()
+        );
+        let _: () = server.run(&["SET", "syncguard:k", &json]).await;
+        let _: () = server.run(&["SET", &index, "syncguard:k"]).await;
+        let _: () = server
+            .run(&["SET", "syncguard:fence:syncguard:k", "1"])
+            .await;
+    };
+
+    // Not yet beyond the tolerance, so held; the new TTL goes into the foreign format.
+    write(-20_000).await;
+    assert!(reader.is_locked(&key).await.unwrap());
+    assert!(matches!(
+        reader.extend(id, ttl(5000)).await.unwrap(),
+        ExtendOutcome::Extended { .. }
+    ));
+    assert!(server.run::<i64>(&["PTTL", "syncguard:k"]).await > 0);
+
+    write(1500).await;
+    assert!(!cleaner.is_locked(&key).await.unwrap());
+    let query = LookupQuery::Key(key.clone());
+    assert!(reader.lookup(&query).await.unwrap().is_none());
+    write(60_000).await;
+    assert!(!reader.is_locked(&key).await.unwrap());
+    assert_eq!(server.run::<u32>(&["EXISTS", "syncguard:k"]).await, 1);
+
+    assert!(!cleaner.is_locked(&key).await.unwrap());
+    while server.run::<u32>(&["EXISTS", "syncguard:k", &index]).await > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(
+        server
+            .run::<u64>(&["GET", "syncguard:fence:syncguard:k"])
+            .await,
+        1
+    );
+
+    write(1500).await;
+    assert_eq!(
+        reader.extend(id, ttl(5000)).await.unwrap(),
+        ExtendOutcome::Missed(Miss::Expired)
+    );
+    write(1500).await;
+    assert_eq!(
+        reader.release(id).await.unwrap(),
+        ReleaseOutcome::Missed(Miss::Expired)
+    );
+    write(1500).await;
+    let (fence, _) = granted(reader.acquire(&request("k", 1000)).await.unwrap());
+    assert_eq!(fence, 2);
+}
+
+#[tokio::test]
+async fn forgotten_scripts_are_sent_again() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    for round in 0..3u64 {
+        let lock = request("k", 1000);
+        assert_eq!(granted(backend.acquire(&lock).await.unwrap()).0, round + 1);
+        let _: () = server.run(&["SCRIPT", "FLUSH"]).await;
+        assert_eq!(
+            backend.release(lock.lock_id).await.unwrap(),
+            ReleaseOutcome::Released
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_clients_own_prefix_is_kept_outside() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend(r#","clientKeyPrefix":"app/","keyPrefix":"locks""#);
+    let lock = request("k", 1000);
+    granted(backend.acquire(&lock).await.unwrap());
+    let mut keys: Vec<String> = server.run(&["KEYS", "*"]).await;
+    keys.sort();
+    assert_eq!(
+        keys,
+        [
+            "app/locks:fence:locks:k".to_owned(),
+            format!("app/locks:id:{}", lock.lock_id.as_str()),
+            "app/locks:k".to_owned(),
+        ]
+    );
+    assert_eq!(
+        backend.release(lock.lock_id).await.unwrap(),
+        ReleaseOutcome::Released
+    );
+}

@@ -1,0 +1,142 @@
+//! A real redis-server for one test.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use redis::{Cmd, FromRedisValue};
+
+use crate::backend::redis::RedisBackend;
+use crate::backend::{AcquireRequest, Warnings};
+use crate::error::Result;
+use crate::lock::{Key, LockId, Ttl};
+
+pub struct Server {
+    process: Child,
+    directory: PathBuf,
+    args: Vec<String>,
+    pub port: u16,
+}
+
+impl Server {
+    pub async fn start(args: &[&str]) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!(
+            "syncguard-redis-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        let port = free_port();
+        let args: Vec<String> = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1"]
+            .iter()
+            .chain(args)
+            .map(ToString::to_string)
+            .chain(["--port".to_owned(), port.to_string()])
+            .collect();
+        let process = spawn(&directory, &args);
+        let server = Self {
+            process,
+            directory,
+            args,
+            port,
+        };
+        server.until_up().await;
+        server
+    }
+
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    pub async fn restart(&mut self) {
+        self.process = spawn(&self.directory, &self.args);
+        self.until_up().await;
+    }
+
+    pub fn signal(&self, name: &str) {
+        let pid = self.process.id().to_string();
+        let sent = Command::new("kill").args([name, &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> T {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        command.query_async(&mut connection).await.unwrap()
+    }
+
+    /// A command given as words.
+    pub async fn run<T: FromRedisValue>(&self, words: &[&str]) -> T {
+        let mut command = redis::cmd(words[0]);
+        for word in &words[1..] {
+            command.arg(*word);
+        }
+        self.query(&command).await
+    }
+
+    pub fn backend(&self, more: &str) -> RedisBackend {
+        backend(self.port, more).unwrap()
+    }
+
+    async fn until_up(&self) {
+        for _ in 0..500 {
+            let stream = tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await;
+            if stream.is_ok() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("redis-server does not come up");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn spawn(directory: &PathBuf, args: &[String]) -> Child {
+    Command::new("redis-server")
+        .args(args)
+        .current_dir(directory)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("redis-server must be installed for these tests")
+}
+
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// A backend for a server on this port; `more` is JSON, as in `,"keyPrefix":"x"`.
+pub fn backend(port: u16, more: &str) -> Result<RedisBackend> {
+    let json = format!(
+        r#"{{"deployment":{{"kind":"server","node":{{"host":"127.0.0.1","port":{port}}}}}{more}}}"#
+    );
+    RedisBackend::open(
+        serde_json::from_str(&json).unwrap(),
+        Warnings::new(|text| panic!("{text}")),
+    )
+}
+
+pub fn ttl(ms: u32) -> Ttl {
+    Ttl::from_number(f64::from(ms)).unwrap()
+}
+
+pub fn request(key: &str, ms: u32) -> AcquireRequest {
+    AcquireRequest {
+        key: Key::new(key).unwrap(),
+        lock_id: LockId::generate(),
+        ttl: ttl(ms),
+    }
+}
