@@ -1,6 +1,7 @@
 // Backends by URL. One line for each scheme.
 
 import { invalidArgument } from "./errors.js";
+import { createFirestoreBackend } from "./firestore.js";
 import { createMemoryBackend } from "./memory.js";
 import { createSqliteBackend } from "./sqlite.js";
 
@@ -9,6 +10,7 @@ import { createSqliteBackend } from "./sqlite.js";
 /** @type {Record<string, (url: string, options: any) => ManagedLockBackend<any>>} */
 const SCHEMES = {
   "sqlite:": (url, options) => createSqliteBackend(url, options),
+  "firestore:": (url, options) => createFirestoreBackend(url, options),
   "memory:": (_url, options) => createMemoryBackend(undefined, options),
 };
 

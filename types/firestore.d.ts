@@ -20,12 +20,17 @@ export interface FirestoreBackendOptions extends ConnectionOptions {
 export interface FirestoreConnectionOptions {
   projectId?: string | undefined;
   databaseId?: string | undefined;
-  /** `host:port` of an emulator. */
+  /** `host:port` of an emulator: no TLS, no credentials. Default: FIRESTORE_EMULATOR_HOST. */
   emulatorHost?: string | undefined;
+  /** Another host than firestore.googleapis.com. */
   host?: string | undefined;
   port?: number | undefined;
+  /** `false` makes `host` an emulator. */
   ssl?: boolean | undefined;
-  credentials?: { client_email?: string; private_key?: string } | undefined;
+  /** The content of a credentials file; of a service account, its e-mail address and key will do. */
+  credentials?:
+    { client_email?: string; private_key?: string; [field: string]: unknown } | undefined;
+  /** The path of a credentials file. */
   keyFilename?: string | undefined;
 }
 
@@ -35,8 +40,13 @@ export interface FirestoreClient {
   runTransaction(...args: any[]): any;
 }
 
-/** Nothing means the environment: GOOGLE_CLOUD_PROJECT, FIRESTORE_EMULATOR_HOST, credentials. */
-export type FirestoreTarget = FirestoreConnectionOptions | FirestoreClient | undefined;
+/**
+ * Nothing means the environment: GOOGLE_CLOUD_PROJECT, FIRESTORE_EMULATOR_HOST, application default
+ * credentials. A URL has the form `firestore://project/database`. An options object may also hold
+ * the backend's options when these are not given apart.
+ */
+export type FirestoreTarget =
+  (FirestoreConnectionOptions & FirestoreBackendOptions) | FirestoreClient | string | undefined;
 
 export function createFirestoreBackend(
   target?: FirestoreTarget,

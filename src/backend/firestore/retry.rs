@@ -8,36 +8,50 @@ use tokio::time::{Instant, sleep};
 use super::error::{Failure, contention};
 use crate::error::Result;
 
-const MAX_TRIES: u32 = 10;
 const FIRST_DELAY: Duration = Duration::from_millis(10);
-const MAX_DELAY: Duration = Duration::from_secs(1);
+/// Each time somebody else got through, so it is the others' turn only so often.
+const MAX_CHANGED: u32 = 20;
+const MAX_CHANGED_DELAY: Duration = Duration::from_millis(100);
+/// Nobody may have got through.
+const MAX_CONTENDED: u32 = 8;
+const MAX_CONTENDED_DELAY: Duration = Duration::from_secs(1);
 
 pub struct Tries {
     deadline: Instant,
-    failed: u32,
+    changed: u32,
+    contended: u32,
 }
 
 impl Tries {
     pub fn until(deadline: Instant) -> Self {
         Self {
             deadline,
-            failed: 0,
+            changed: 0,
+            contended: 0,
         }
     }
 
     /// Waits before the next try; an error when there should be none.
     pub async fn again(&mut self, failure: Failure) -> Result<()> {
-        self.failed += 1;
-        let delay = match failure {
+        let (more, delay) = match failure {
             Failure::Failed(error) => return Err(error),
-            // Somebody else was faster: a new look will most likely find the key locked.
-            Failure::Changed if self.failed == 1 => Duration::ZERO,
-            Failure::Changed | Failure::Contended => {
-                let doubled = FIRST_DELAY * 2_u32.pow(self.failed.min(10));
-                doubled.min(MAX_DELAY).mul_f64(rand::random_range(0.5..1.0))
+            // A new look will most likely find the key locked.
+            Failure::Changed if self.changed == 0 => {
+                self.changed = 1;
+                (true, Duration::ZERO)
+            }
+            Failure::Changed => {
+                self.changed += 1;
+                let delay = back_off(self.changed, MAX_CHANGED_DELAY);
+                (self.changed < MAX_CHANGED, delay)
+            }
+            Failure::Contended => {
+                self.contended += 1;
+                let delay = back_off(self.contended, MAX_CONTENDED_DELAY);
+                (self.contended < MAX_CONTENDED, delay)
             }
         };
-        if self.failed >= MAX_TRIES || Instant::now() + delay >= self.deadline {
+        if !more || Instant::now() + delay >= self.deadline {
             return Err(contention());
         }
         if !delay.is_zero() {
@@ -45,4 +59,9 @@ impl Tries {
         }
         Ok(())
     }
+}
+
+fn back_off(failed: u32, most: Duration) -> Duration {
+    let doubled = FIRST_DELAY * 2_u32.pow(failed.min(10));
+    doubled.min(most).mul_f64(rand::random_range(0.5..1.0))
 }
