@@ -1,0 +1,170 @@
+// A server that is silent, slow, or gone.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startFirestore } from "../../scripts/servers.mjs";
+import { lock } from "../fixtures/api.js";
+import { OverlapChecker } from "../fixtures/overlap.js";
+import { until, untilFree } from "../fixtures/wait.js";
+import { open } from "./open.js";
+
+const ttlMs = 60_000;
+let server, patient, hasty;
+beforeAll(async () => {
+  server = await startFirestore();
+  patient = open({ emulatorHost: server.host });
+  hasty = open({ emulatorHost: server.host, operationTimeoutMs: 300, connectTimeoutMs: 300 });
+});
+afterAll(async () => {
+  await Promise.all([patient, hasty].map((backend) => backend.close()));
+  await server.stop();
+});
+
+const faults = (method, ...list) =>
+  fetch(`http://${server.host}/faults/${method}?${list}`, { method: "POST" });
+const calls = async () => (await fetch(`http://${server.host}/calls`)).json();
+
+test("the number of calls", async () => {
+  await patient.isLocked({ key: "calls" });
+  await calls();
+  const held = await patient.acquire({ key: "calls", ttlMs });
+  expect(await calls()).toEqual(["BatchGetDocuments", "Commit"]);
+  await patient.acquire({ key: "calls", ttlMs });
+  expect(await calls()).toEqual(["BatchGetDocuments"]);
+  await held.extend(ttlMs);
+  expect(await calls()).toEqual(["Commit"]);
+  await hasty.extend({ lockId: held.lockId, ttlMs });
+  expect(await calls()).toEqual(["RunQuery", "Commit"]);
+  await held.release();
+  expect((await calls()).length).toBeLessThanOrEqual(3);
+});
+
+describe("operations that are given up leave no lock", () => {
+  test.each([
+    ["its request is lost", "swallow"],
+    ["its answer is lost", "lose-answer"],
+    ["its request comes late", "late-600"],
+  ])("timed out, because %s", async (label, fault) => {
+    await faults("Commit", fault);
+    const acquiring = hasty.acquire({ key: label, ttlMs });
+    await expect(acquiring).rejects.toMatchObject({ code: "NetworkTimeout" });
+    await untilFree(patient, label);
+    // Long enough for what is late to have come.
+    await sleep(700);
+    expect(await patient.isLocked({ key: label })).toBe(false);
+    const startedAt = performance.now();
+    expect(await patient.acquire({ key: label, ttlMs })).toMatchObject({ ok: true });
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+  });
+
+  test.each(["BatchGetDocuments", "Commit"])("aborted during %s", async (method) => {
+    await faults(method, "late-200");
+    const controller = new AbortController();
+    const key = `aborted ${method}`;
+    const acquiring = patient.acquire({ key, ttlMs, signal: controller.signal });
+    await calls();
+    await until(async () => (await calls()).includes(method));
+    const startedAt = performance.now();
+    controller.abort();
+    await expect(acquiring).rejects.toMatchObject({ code: "Aborted" });
+    expect(performance.now() - startedAt).toBeLessThan(500);
+    // Undone in the background, once the server has done what it was asked.
+    await sleep(300);
+    await untilFree(patient, key);
+    expect(await patient.acquire({ key, ttlMs })).toMatchObject({ ok: true });
+  });
+});
+
+test("what the server says about its own deadline is not our timeout", async () => {
+  await faults("BatchGetDocuments", "status-4");
+  const acquiring = patient.acquire({ key: "deadline", ttlMs });
+  await expect(acquiring).rejects.toMatchObject({
+    code: "ServiceUnavailable",
+    context: { grpcCode: "DEADLINE_EXCEEDED" },
+  });
+});
+
+test("a server that stands still is a timeout, and works again afterwards", async () => {
+  server.suspend();
+  try {
+    for (const operation of [
+      hasty.acquire({ key: "still", ttlMs }),
+      hasty.isLocked({ key: "still" }),
+      hasty.lookup({ key: "still" }),
+    ]) {
+      await expect(operation).rejects.toMatchObject({ code: "NetworkTimeout" });
+    }
+    await expect(hasty.isLocked({ key: "still" })).rejects.toMatchObject({
+      code: "NetworkTimeout",
+    });
+  } finally {
+    server.resume();
+  }
+  await untilFree(patient, "still");
+  expect(await hasty.acquire({ key: "still", ttlMs })).toMatchObject({ ok: true });
+});
+
+test("the server is killed and comes back in the middle of the load", async () => {
+  const overlap = new OverlapChecker();
+  const failures = [];
+  let done = 0;
+  let stopped = false;
+  const worker = async (backend) => {
+    while (!stopped) {
+      try {
+        await lock(
+          backend,
+          async ({ fence }) => {
+            // The new server knows nothing of the old one's counters.
+            const leave = overlap.enter(`${round}`, fence);
+            await sleep(1);
+            leave();
+          },
+          { key: "load", ttlMs: 1_000 },
+        );
+        done++;
+      } catch (error) {
+        failures.push(error.code);
+        await sleep(20);
+      }
+    }
+  };
+  let round = 0;
+  const workers = [patient, patient, hasty, hasty].map(worker);
+  await until(() => done > 20);
+  for (round = 1; round <= 2; round++) {
+    await server.kill();
+    const failed = failures.length;
+    await until(() => failures.length > failed);
+    await server.server.start();
+    const target = done + 20;
+    await until(() => done > target);
+  }
+  stopped = true;
+  await Promise.all(workers);
+  for (const code of new Set(failures)) {
+    expect(["ServiceUnavailable", "NetworkTimeout", "LockLost"]).toContain(code);
+  }
+  expect(done).toBeGreaterThan(60);
+}, 120_000);
+
+test("without a server every operation fails soon", async () => {
+  await server.kill();
+  try {
+    const lockId = "A".repeat(22);
+    for (const operation of [
+      () => patient.acquire({ key: "gone", ttlMs }),
+      () => patient.release({ lockId }),
+      () => patient.extend({ lockId, ttlMs }),
+      () => patient.isLocked({ key: "gone" }),
+      () => patient.lookup({ lockId }),
+    ]) {
+      const startedAt = performance.now();
+      await expect(operation()).rejects.toMatchObject({ code: "ServiceUnavailable" });
+      expect(performance.now() - startedAt).toBeLessThan(5_000);
+    }
+  } finally {
+    await server.server.start();
+  }
+  expect(await patient.acquire({ key: "gone", ttlMs })).toMatchObject({ ok: true });
+});
