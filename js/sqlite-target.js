@@ -5,7 +5,7 @@ import { invalidArgument } from "./errors.js";
 
 /**
  * @typedef {object} SqliteTargetConfig
- * @property {string} [path]
+ * @property {string | undefined} [path]
  * @property {string} [durability]
  * @property {number} [connectTimeoutMs]
  * @property {number} [operationTimeoutMs]

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::config::Durability;
 use super::error::map;
 use crate::error::{Error, Result};
 
@@ -22,7 +21,7 @@ pub(super) enum OpenFailure {
     Failed(Error),
 }
 
-pub(super) fn open(path: &Path, durability: Durability) -> Result<Connection, OpenFailure> {
+pub(super) fn open(path: &Path) -> Result<Connection, OpenFailure> {
     check_path(path).map_err(OpenFailure::Failed)?;
     // No SQLITE_OPEN_URI: a path is a path, also when it starts with "file:".
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -33,7 +32,7 @@ pub(super) fn open(path: &Path, durability: Durability) -> Result<Connection, Op
     // Waiting is done by the worker, which knows the deadlines.
     connection
         .busy_timeout(Duration::ZERO)
-        .and_then(|()| settle_pragmas(&connection, durability))
+        .and_then(|()| settle_pragmas(&connection))
         .map_err(fail)?;
     match identify(&connection).map_err(fail)? {
         Identity::Ours => {}
@@ -95,16 +94,21 @@ fn check_path(path: &Path) -> Result<()> {
 }
 
 /// Settings of this connection; none of them writes to the file.
-fn settle_pragmas(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {
-    let synchronous = match durability {
-        Durability::Full => "FULL",
-        Durability::Normal => "NORMAL",
-    };
-    connection.pragma_update(None, "synchronous", synchronous)?;
+fn settle_pragmas(connection: &Connection) -> rusqlite::Result<()> {
+    set_syncs(connection, false)?;
     // Where fsync does not reach the disk itself (macOS).
-    connection.pragma_update(None, "fullfsync", durability == Durability::Full)?;
+    connection.pragma_update(None, "fullfsync", true)?;
     // What the WAL grew to while a reader kept it from being reused is given back.
     connection.pragma_update(None, "journal_size_limit", JOURNAL_SIZE_LIMIT)
+}
+
+/// Whether a COMMIT waits for the disk. What was committed before then gets there too.
+pub(super) fn set_syncs(connection: &Connection, syncs: bool) -> rusqlite::Result<()> {
+    connection.execute_batch(if syncs {
+        "PRAGMA synchronous = FULL"
+    } else {
+        "PRAGMA synchronous = NORMAL"
+    })
 }
 
 const JOURNAL_SIZE_LIMIT: i64 = 8 * 1024 * 1024;

@@ -22,6 +22,7 @@ pub use config::{Durability, SqliteConfig};
 use worker::{Access, Worker};
 
 pub struct SqliteBackend {
+    durability: Durability,
     writer: Worker,
     reader: Worker,
 }
@@ -31,6 +32,7 @@ impl SqliteBackend {
     pub fn open(config: SqliteConfig) -> Result<Self> {
         let settings = config.check()?;
         Ok(Self {
+            durability: settings.durability,
             writer: Worker::new(Access::Write, settings.clone()),
             reader: Worker::new(Access::Read, settings),
         })
@@ -41,34 +43,41 @@ impl SqliteBackend {
 impl Backend for SqliteBackend {
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
         let request = request.clone();
+        let syncs = self.durability == Durability::Full;
         self.writer
-            .run(move |db, now_ms| store::acquire(db, &request, now_ms))
+            .run(syncs, move |db, now_ms| {
+                store::acquire(db, &request, now_ms)
+            })
             .await
     }
 
+    // A power cut ends every holder. If it also undoes the last releases and extensions, these locks
+    // are over when their TTL is, as with any holder that died: only fences must not be forgotten.
     async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
         self.writer
-            .run(move |db, now_ms| store::release(db, lock_id, now_ms))
+            .run(false, move |db, now_ms| store::release(db, lock_id, now_ms))
             .await
     }
 
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
         self.writer
-            .run(move |db, now_ms| store::extend(db, lock_id, ttl, now_ms))
+            .run(false, move |db, now_ms| {
+                store::extend(db, lock_id, ttl, now_ms)
+            })
             .await
     }
 
     async fn is_locked(&self, key: &Key) -> Result<bool> {
         let key = key.clone();
         self.reader
-            .run(move |db, now_ms| store::is_locked(db, &key, now_ms))
+            .run(false, move |db, now_ms| store::is_locked(db, &key, now_ms))
             .await
     }
 
     async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
         let query = query.clone();
         self.reader
-            .run(move |db, now_ms| store::lookup(db, &query, now_ms))
+            .run(false, move |db, now_ms| store::lookup(db, &query, now_ms))
             .await
     }
 

@@ -3,6 +3,7 @@
 //!
 //! Waiting, for the disk and for other processes, happens here and never on a caller's thread.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -21,12 +22,17 @@ use crate::lock::time::system_now_ms;
 
 /// More operations than this do not share a transaction, so that other processes get their turn.
 const MAX_BATCH: usize = 256;
+const LONGEST_GATHER: Duration = Duration::from_micros(500);
 
 pub(super) struct Service {
     access: Access,
     settings: Settings,
     incoming: Receiver<Job>,
+    /// What came in and is not in a transaction yet.
+    waiting: VecDeque<Job>,
     open: Option<Open>,
+    /// The last transaction that waited for the disk.
+    last_sync: Sync,
     /// When opening the file was first found to be busy.
     opening_since: Option<Instant>,
 }
@@ -36,6 +42,13 @@ struct Open {
     path: PathBuf,
     identity: Option<(u64, u64)>,
     db: Connection,
+    syncs: bool,
+}
+
+#[derive(Default)]
+struct Sync {
+    operations: usize,
+    took: Duration,
 }
 
 /// Why a transaction did not take place.
@@ -50,15 +63,23 @@ impl Service {
             access,
             settings,
             incoming,
+            waiting: VecDeque::new(),
             open: None,
+            last_sync: Sync::default(),
             opening_since: None,
         }
     }
 
     /// Until no more operations can come.
     pub fn serve(&mut self) {
-        while let Ok(job) = self.incoming.recv() {
-            let mut batch = vec![job];
+        loop {
+            if self.waiting.is_empty() {
+                match self.incoming.recv() {
+                    Ok(job) => self.waiting.push_back(job),
+                    Err(_) => return,
+                }
+            }
+            let mut batch = self.next_batch();
             match self.complete(&mut batch, true) {
                 Err(error) if batch.len() > 1 && !error.outcome_unknown => {
                     // One operation's failure must not be another's: each for itself.
@@ -69,6 +90,37 @@ impl Service {
                     }
                 }
                 result => answer(batch, result.err().as_ref()),
+            }
+        }
+    }
+
+    /// Those that need not wait for the disk go first.
+    fn next_batch(&mut self) -> Vec<Job> {
+        self.waiting.extend(self.incoming.try_iter());
+        if self.waiting.iter().all(|job| job.syncs) {
+            self.gather();
+        }
+        let syncs = self.waiting.iter().all(|job| job.syncs);
+        let mut batch = Vec::new();
+        for _ in 0..self.waiting.len() {
+            match self.waiting.pop_front() {
+                Some(job) if job.syncs == syncs && batch.len() < MAX_BATCH => batch.push(job),
+                Some(job) => self.waiting.push_back(job),
+                None => {}
+            }
+        }
+        batch
+    }
+
+    /// Callers that were answered together tend to come back together. The first of them waits for
+    /// the others, a little: missing a transaction costs them a whole one.
+    fn gather(&mut self) {
+        let until = Instant::now() + (self.last_sync.took / 8).min(LONGEST_GATHER);
+        while self.waiting.len() < self.last_sync.operations {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.incoming.recv_timeout(left) {
+                Ok(job) => self.waiting.push_back(job),
+                Err(_) => return,
             }
         }
     }
@@ -93,11 +145,11 @@ impl Service {
     }
 
     fn transaction(&mut self, batch: &mut Vec<Job>, join: bool) -> Result<(), Failure> {
-        let open = match self.open.take_if(|open| open.is_current()) {
+        let mut open = match self.open.take_if(|open| open.is_current()) {
             Some(open) => open,
             None => self.reopen()?,
         };
-        let done = self.run(&open, batch, join);
+        let done = self.run(&mut open, batch, join);
         if done.is_err() && !open.db.is_autocommit() {
             // If even this fails the connection is dropped below, which rolls back too.
             let _ = open.db.execute_batch("ROLLBACK");
@@ -123,8 +175,8 @@ impl Service {
 
     /// The flag of the error: the COMMIT was under way.
     fn run(
-        &self,
-        open: &Open,
+        &mut self,
+        open: &mut Open,
         batch: &mut Vec<Job>,
         join: bool,
     ) -> Result<(), (rusqlite::Error, bool)> {
@@ -133,18 +185,40 @@ impl Service {
             Access::Write => "BEGIN IMMEDIATE",
             Access::Read => "BEGIN",
         };
+        let syncs = batch.iter().any(|job| job.syncs);
+        if open.syncs != syncs {
+            connection::set_syncs(&open.db, syncs).map_err(before)?;
+            open.syncs = syncs;
+        }
         execute(&open.db, begin).map_err(before)?;
         if join {
-            // Only now that the wait for other processes is over.
-            let room = MAX_BATCH.saturating_sub(batch.len());
-            batch.extend(self.incoming.try_iter().take(room));
+            // Now that the wait for other processes is over.
+            self.join(batch, syncs);
         }
         refuse_late(batch, &open.path);
         let now_ms = system_now_ms();
         for job in batch.iter_mut() {
             job.work.run(&open.db, now_ms).map_err(before)?;
         }
-        execute(&open.db, "COMMIT").map_err(|error| (error, true))
+        let committing = Instant::now();
+        execute(&open.db, "COMMIT").map_err(|error| (error, true))?;
+        if syncs {
+            self.last_sync = Sync {
+                operations: batch.len(),
+                took: committing.elapsed(),
+            };
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, batch: &mut Vec<Job>, syncs: bool) {
+        for job in self.incoming.try_iter() {
+            if job.syncs == syncs && batch.len() < MAX_BATCH {
+                batch.push(job);
+            } else {
+                self.waiting.push_back(job);
+            }
+        }
     }
 
     fn reopen(&mut self) -> Result<Open, Failure> {
@@ -158,13 +232,14 @@ impl Service {
             Some(path) => path.clone(),
             None => default_file().map_err(Failure::Failed)?,
         };
-        match connection::open(&path, self.settings.durability) {
+        match connection::open(&path) {
             Ok(db) => {
                 self.opening_since = None;
                 Ok(Open {
                     identity: identity(&path),
                     path,
                     db,
+                    syncs: false,
                 })
             }
             Err(OpenFailure::Failed(error)) => {

@@ -63,6 +63,7 @@ where
 pub(super) struct Job {
     /// Not begun any more after this.
     pub deadline: Instant,
+    pub syncs: bool,
     pub work: Box<dyn Work>,
 }
 
@@ -91,14 +92,17 @@ impl Worker {
         }
     }
 
+    /// With `syncs` the answer waits until what the operation wrote is on the disk.
     pub async fn run<T: Send + 'static>(
         &self,
+        syncs: bool,
         run: impl FnMut(&Connection, u64) -> Sql<T> + Send + 'static,
     ) -> Result<T> {
         let timeout = self.settings.operation_timeout;
         let (reply, answer) = oneshot::channel();
         self.submit(Job {
             deadline: Instant::now() + timeout,
+            syncs,
             work: Box::new(Operation {
                 run,
                 outcome: None,
