@@ -5,6 +5,7 @@
 
 import { Bridge, open } from "./native.js";
 import { invalidArgument, replyError } from "./errors.js";
+import { offAbort, onAbort } from "./signal.js";
 
 /** @typedef {import("./native.js").NativeBackend} NativeBackend */
 /** @typedef {(reply: string) => void} Settle */
@@ -89,14 +90,14 @@ export function settled(id) {
 export function settledOrAborted(native, id, signal, second) {
   return new Promise((resolve, reject) => {
     const unlisten = () => {
-      signal.removeEventListener("abort", onAbort);
-      second?.removeEventListener("abort", onAbort);
+      offAbort(signal, abort);
+      if (second !== undefined) offAbort(second, abort);
     };
     const abandon = () => {
       pending.set(id, (reply) => giveBack(native, reply));
       native.cancel(id);
     };
-    const onAbort = () => {
+    const abort = () => {
       unlisten();
       abandon();
       resolve(signal.aborted || second === undefined ? signal : second);
@@ -106,9 +107,10 @@ export function settledOrAborted(native, id, signal, second) {
       resolve(reply);
     });
     try {
-      signal.addEventListener("abort", onAbort);
-      second?.addEventListener("abort", onAbort);
+      onAbort(signal, abort);
+      if (second !== undefined) onAbort(second, abort);
     } catch (cause) {
+      unlisten();
       abandon();
       reject(invalidArgument("signal must be an AbortSignal", { cause }));
     }

@@ -3,7 +3,7 @@
 import { LONGEST_TIMER_MS } from "./config.js";
 import { LockError } from "./errors.js";
 import { unwatchExtensions, watchExtensions } from "./extensions.js";
-import { reasonOf } from "./signal.js";
+import { offAbort, onAbort, reasonOf } from "./signal.js";
 
 export class Holding {
   /** @type {AbortController | undefined} */
@@ -64,7 +64,7 @@ export class Holding {
     } else if (this.#userSignal?.aborted) {
       this.#onUserAbort();
     } else {
-      this.#userSignal?.addEventListener("abort", this.#onUserAbort);
+      if (this.#userSignal !== undefined) onAbort(this.#userSignal, this.#onUserAbort);
       this.#watchDeadline();
     }
   }
@@ -114,7 +114,7 @@ export class Holding {
     this.#ended = true;
     this.#heartbeat?.stop();
     clearTimeout(this.#timer);
-    this.#userSignal?.removeEventListener("abort", this.#onUserAbort);
+    if (this.#userSignal !== undefined) offAbort(this.#userSignal, this.#onUserAbort);
     unwatchExtensions(this.#lockId);
   }
 }

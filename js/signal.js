@@ -71,3 +71,40 @@ export function reasonOf(signal) {
 export function checkAborted(signal) {
   if (signal !== undefined) checkSignal(signal);
 }
+
+/**
+ * One listener for each signal, however many operations share it: Node warns of a leak from the
+ * eleventh listener on, and a program may well use one signal for everything.
+ * @type {WeakMap<AbortSignal, { callbacks: Set<() => void>, listener: () => void }>}
+ */
+const listened = new WeakMap();
+
+/**
+ * @param {AbortSignal} signal
+ * @param {() => void} callback must not throw
+ */
+export function onAbort(signal, callback) {
+  let entry = listened.get(signal);
+  if (entry === undefined) {
+    /** @type {Set<() => void>} */
+    const callbacks = new Set();
+    entry = { callbacks, listener: () => [...callbacks].forEach((call) => call()) };
+    signal.addEventListener("abort", entry.listener);
+    listened.set(signal, entry);
+  }
+  entry.callbacks.add(callback);
+}
+
+/**
+ * @param {AbortSignal} signal
+ * @param {() => void} callback
+ */
+export function offAbort(signal, callback) {
+  const entry = listened.get(signal);
+  if (entry === undefined) return;
+  entry.callbacks.delete(callback);
+  if (entry.callbacks.size === 0) {
+    listened.delete(signal);
+    signal.removeEventListener("abort", entry.listener);
+  }
+}

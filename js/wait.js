@@ -5,6 +5,7 @@ import { retryDelay } from "./native.js";
 import { LONGEST_TIMER_MS } from "./config.js";
 import { backendError, LockError } from "./errors.js";
 import { cancelled, checkNotCancelled } from "./lock-config.js";
+import { offAbort, onAbort } from "./signal.js";
 
 /** @import { CustomLockBackend } from "../index.js" */
 /** @typedef {import("./lock-config.js").LockPlan} LockPlan */
@@ -30,9 +31,9 @@ class Limits {
     this.stoppedBy = undefined;
     /** @type {(() => void) | undefined} */
     this.interrupt = undefined;
-    this.onAbort = () => this.stop(plan.signal?.aborted ? plan.signal : plan.acquisitionSignal);
-    plan.signal?.addEventListener("abort", this.onAbort);
-    plan.acquisitionSignal?.addEventListener("abort", this.onAbort);
+    this.abort = () => this.stop(plan.signal?.aborted ? plan.signal : plan.acquisitionSignal);
+    if (plan.signal !== undefined) onAbort(plan.signal, this.abort);
+    if (plan.acquisitionSignal !== undefined) onAbort(plan.acquisitionSignal, this.abort);
     // A limit beyond what a timer can hold (24 days) is checked between attempts only.
     this.timer =
       plan.timeoutMs <= LONGEST_TIMER_MS
@@ -42,8 +43,9 @@ class Limits {
 
   close() {
     clearTimeout(this.timer);
-    this.plan.signal?.removeEventListener("abort", this.onAbort);
-    this.plan.acquisitionSignal?.removeEventListener("abort", this.onAbort);
+    const { signal, acquisitionSignal } = this.plan;
+    if (signal !== undefined) offAbort(signal, this.abort);
+    if (acquisitionSignal !== undefined) offAbort(acquisitionSignal, this.abort);
   }
 
   remainingMs() {
