@@ -24,7 +24,7 @@ export function formatFence(value) {
 
 /**
  * @param {any} result
- * @returns {boolean}
+ * @returns {result is any}
  */
 export function hasFence(result) {
   return Boolean(result?.ok && result.fence);

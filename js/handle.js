@@ -4,7 +4,7 @@ import { checkHooks, LONGEST_TIMER_MS } from "./config.js";
 import { checkBackend, invalidArgument, LockError, toError } from "./errors.js";
 import { checkSignal } from "./signal.js";
 
-/** @import { BackendHooks, CustomLockBackend, ExtendResult, OnReleaseError, ReleaseResult } from "../index.js" */
+/** @import { BackendHooks, CustomLockBackend, DisposableLockHandle, ExtendResult, OnReleaseError, ReleaseResult } from "../index.js" */
 
 /**
  * The two operations a handle needs. They never throw synchronously.
@@ -197,6 +197,7 @@ function opsOf(backend) {
  * @param {string} key
  * @param {OnReleaseError} [onReleaseError]
  * @param {number} [disposeTimeoutMs]
+ * @returns {DisposableLockHandle}
  */
 export function createDisposableHandle(backend, result, key, onReleaseError, disposeTimeoutMs) {
   checkBackend(backend, ["release", "extend"]);
@@ -205,8 +206,8 @@ export function createDisposableHandle(backend, result, key, onReleaseError, dis
   const ops = opsOf(backend);
   const held = new Held(ops, lockId, key, hooks);
   return {
-    release: (/** @type {AbortSignal} */ signal) => held.release(signal),
-    extend: (/** @type {number} */ ttlMs, /** @type {AbortSignal} */ signal) =>
+    release: (/** @type {AbortSignal | undefined} */ signal) => held.release(signal),
+    extend: (/** @type {number} */ ttlMs, /** @type {AbortSignal | undefined} */ signal) =>
       ops.extend(lockId, ttlMs, signal),
     [Symbol.asyncDispose]: () => held.dispose(),
   };

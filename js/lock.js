@@ -4,13 +4,13 @@ import { invalidArgument, toError } from "./errors.js";
 import { createBackend } from "./open.js";
 import { createAutoLock, lockWith } from "./run-lock.js";
 
-/** @import { ManagedLockBackend } from "../index.js" */
+/** @import { FencingCapabilities, ManagedLockBackend } from "../index.js" */
 
 /** The embedded backend with its default file. */
 const HOST_WIDE = "sqlite:";
 
 /** One backend for each URL, shared by all calls.
- * @type {Map<string, ManagedLockBackend<any>>} */
+ * @type {Map<string, ManagedLockBackend<FencingCapabilities>>} */
 const defaults = new Map();
 
 function defaultBackend() {

@@ -5,9 +5,9 @@ import { createFirestoreBackend } from "./firestore.js";
 import { createMemoryBackend } from "./memory.js";
 import { createSqliteBackend } from "./sqlite.js";
 
-/** @import { ManagedLockBackend } from "../index.js" */
+/** @import { FencingCapabilities, ManagedLockBackend } from "../index.js" */
 
-/** @type {Record<string, (url: string, options: any) => ManagedLockBackend<any>>} */
+/** @type {Record<string, (url: string, options: any) => ManagedLockBackend<FencingCapabilities>>} */
 const SCHEMES = {
   "sqlite:": (url, options) => createSqliteBackend(url, options),
   "firestore:": (url, options) => createFirestoreBackend(url, options),
