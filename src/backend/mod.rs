@@ -3,6 +3,7 @@
 
 pub mod firestore;
 pub mod memory;
+pub mod postgres;
 pub mod redis;
 pub mod sqlite;
 pub mod tls;
@@ -71,6 +72,10 @@ pub struct LockRecord {
 /// taken effect is marked [`outcome_unknown`](crate::error::Error::outcome_unknown).
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
+    /// Makes what must be there before the first lock, for stores where that is a step of its own.
+    async fn setup(&self) -> Result<()> {
+        Ok(())
+    }
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome>;
     async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome>;
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome>;

@@ -3,11 +3,14 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
@@ -28,6 +31,9 @@ pub struct TlsOptions {
     /// The name that the certificate must be for, when it is not the host that is dialled.
     pub servername: Option<String>,
     pub reject_unauthorized: Option<bool>,
+    /// A certificate of a known authority will do, whatever name it is for.
+    #[serde(skip)]
+    pub any_host: bool,
 }
 
 /// Certificates and keys are never printed.
@@ -95,10 +101,20 @@ impl Tls {
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         } else {
-            builder.with_root_certificates(match &self.roots {
+            let roots = match &self.roots {
                 Some(roots) => roots.clone(),
                 None => system_roots()?,
-            })
+            };
+            if self.options.any_host {
+                let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), provider)
+                    .build()
+                    .map_err(|cause| invalid("ca", cause))?;
+                builder
+                    .dangerous()
+                    .with_custom_certificate_verifier(Arc::new(AnyHost(verifier)))
+            } else {
+                builder.with_root_certificates(roots)
+            }
         };
         Ok(match self.identity()? {
             Some((chain, key)) => builder
@@ -196,6 +212,53 @@ impl ServerCertVerifier for AnyCertificate {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Verifies all but the name: a wrong name is only looked at when the chain is right.
+#[derive(Debug)]
+struct AnyHost(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AnyHost {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verified = (self.0).verify_server_cert(certificate, intermediates, name, ocsp, now);
+        match verified {
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
     }
 }
 

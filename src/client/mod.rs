@@ -116,6 +116,11 @@ impl Client {
         }
     }
 
+    pub async fn setup(&self) -> Result<()> {
+        self.check_open()?;
+        self.backend.setup().await
+    }
+
     /// `key` is a hint: a caller of this process that waits for it is woken.
     pub async fn release(&self, lock_id: LockId, key: Option<Key>) -> Result<ReleaseOutcome> {
         self.check_open()?;

@@ -266,6 +266,16 @@ impl NativeBackend {
         }
     }
 
+    /// Makes the tables of a database.
+    #[napi]
+    pub fn setup(&self) -> Answer {
+        let client = Arc::clone(&self.client);
+        self.start(
+            async move { reply::of(client.setup().await, |()| reply::boolean(true)).into() },
+            None,
+        )
+    }
+
     #[napi]
     pub fn close(&self) -> Answer {
         let client = Arc::clone(&self.client);

@@ -10,7 +10,7 @@ use super::backend::NativeBackend;
 use super::bridge::Bridge;
 use super::reply;
 use super::runtime::runtime;
-use crate::backend::{Backend, Warnings, firestore, memory, redis, sqlite};
+use crate::backend::{Backend, Warnings, firestore, memory, postgres, redis, sqlite};
 use crate::client::Client;
 use crate::error::{Error, Result};
 
@@ -38,6 +38,7 @@ fn open_backend(bridge: &Bridge, kind: &str, config: &str) -> Result<NativeBacke
     let backend: Arc<dyn Backend> = match kind {
         "firestore" => Arc::new(firestore::FirestoreBackend::open(read(config)?, warnings)?),
         "memory" => Arc::new(memory::MemoryBackend::new()),
+        "postgres" => Arc::new(postgres::PostgresBackend::open(read(config)?)?),
         "redis" => Arc::new(redis::RedisBackend::open(read(config)?, warnings)?),
         "sqlite" => Arc::new(sqlite::SqliteBackend::open(read(config)?)?),
         _ => return Err(Error::invalid_argument("There is no backend of this kind")),

@@ -1,0 +1,204 @@
+//! The operations.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use tokio_postgres::SimpleQueryRow;
+
+use super::client::Client;
+use super::config::PostgresConfig;
+use super::setup::Schema;
+use super::sql::Arg;
+use crate::backend::{
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss,
+    ReleaseOutcome,
+};
+use crate::error::{Error, Result};
+use crate::lock::key::{KeyBudget, storage_key};
+use crate::lock::{Fence, Key, LockId, Ttl, fence};
+
+pub struct PostgresBackend {
+    client: Client,
+    schema: Schema,
+    cleanup_in_is_locked: bool,
+    cleaning_up: Arc<AtomicBool>,
+}
+
+impl PostgresBackend {
+    /// Connects on first use.
+    pub fn open(config: PostgresConfig) -> Result<Self> {
+        let config = config.check()?;
+        Ok(Self {
+            schema: Schema::new(&config.locks, &config.counters),
+            cleanup_in_is_locked: config.cleanup_in_is_locked,
+            cleaning_up: Arc::default(),
+            client: Client::new(config)?,
+        })
+    }
+
+    /// Removes an expired lock in the background; one at a time is enough, others will come.
+    fn clean_up(&self, key: String) {
+        if self.cleaning_up.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let client = self.client.clone();
+        let cleaning_up = Arc::clone(&self.cleaning_up);
+        tokio::spawn(async move {
+            let statement = &client.statements().clean_up;
+            // Best effort: the next one tries again.
+            let _ = client.call(&[(statement, &[Arg::Text(&key)])]).await;
+            cleaning_up.store(false, Ordering::Relaxed);
+        });
+    }
+}
+
+#[async_trait]
+impl Backend for PostgresBackend {
+    async fn setup(&self) -> Result<()> {
+        self.schema.create(&self.client).await
+    }
+
+    async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
+        let key = stored(&request.key)?;
+        let statements = self.client.statements();
+        let row = self
+            .client
+            .call(&[
+                (&statements.take_turn, &[Arg::Text(&key)]),
+                (
+                    &statements.acquire,
+                    &[
+                        Arg::Text(&key),
+                        Arg::Text(request.lock_id.as_str()),
+                        Arg::Int(request.ttl.ms()),
+                    ],
+                ),
+            ])
+            .await?
+            .ok_or_else(unexpected)?;
+        match text(&row, 0)? {
+            "acquired" => Ok(AcquireOutcome::Acquired {
+                fence: Fence::parse(text(&row, 1)?)?,
+                expires_at_ms: time(&row, 2)?,
+            }),
+            "locked" => Ok(AcquireOutcome::Locked),
+            "no fence left" => Err(fence::overflow()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
+        let statement = &self.client.statements().release;
+        let row = self
+            .client
+            .call(&[(statement, &[Arg::Text(lock_id.as_str())])])
+            .await?
+            .ok_or_else(unexpected)?;
+        Ok(match missed(&row)? {
+            None => ReleaseOutcome::Released,
+            Some(miss) => ReleaseOutcome::Missed(miss),
+        })
+    }
+
+    async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
+        let statement = &self.client.statements().extend;
+        let args = [Arg::Text(lock_id.as_str()), Arg::Int(ttl.ms())];
+        let row = self
+            .client
+            .call(&[(statement, &args)])
+            .await?
+            .ok_or_else(unexpected)?;
+        Ok(match missed(&row)? {
+            None => ExtendOutcome::Extended {
+                expires_at_ms: time(&row, 1)?,
+            },
+            Some(miss) => ExtendOutcome::Missed(miss),
+        })
+    }
+
+    async fn is_locked(&self, key: &Key) -> Result<bool> {
+        let key = stored(key)?;
+        let statement = &self.client.statements().is_locked;
+        let args = [Arg::Text(&key)];
+        let Some(row) = self.client.call(&[(statement, &args)]).await? else {
+            return Ok(false);
+        };
+        if self.cleanup_in_is_locked && text(&row, 1)? == "t" {
+            self.clean_up(key);
+        }
+        Ok(text(&row, 0)? == "t")
+    }
+
+    async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
+        let statements = self.client.statements();
+        let row = match query {
+            LookupQuery::Key(key) => {
+                let key = stored(key)?;
+                let args = [Arg::Text(&key)];
+                self.client.call(&[(&statements.lookup_key, &args)]).await?
+            }
+            LookupQuery::LockId(lock_id) => {
+                let args = [Arg::Text(lock_id.as_str())];
+                self.client.call(&[(&statements.lookup_id, &args)]).await?
+            }
+        };
+        row.map(|row| record(&row)).transpose()
+    }
+
+    async fn close(&self) {
+        self.client.close();
+    }
+}
+
+/// The key as it is stored. No text of PostgreSQL can contain the character U+0000.
+fn stored(key: &Key) -> Result<String> {
+    if key.as_str().contains('\0') {
+        return Err(Error::invalid_argument(
+            "PostgreSQL cannot store a key that contains the character U+0000",
+        ));
+    }
+    storage_key("", key.as_str(), KeyBudget::POSTGRES)
+}
+
+fn missed(row: &SimpleQueryRow) -> Result<Option<Miss>> {
+    match text(row, 0)? {
+        "done" => Ok(None),
+        "expired" => Ok(Some(Miss::Expired)),
+        "not found" => Ok(Some(Miss::NotFound)),
+        _ => Err(unexpected()),
+    }
+}
+
+fn record(row: &SimpleQueryRow) -> Result<LockRecord> {
+    Ok(LockRecord {
+        key: text(row, 0)?.to_owned(),
+        lock_id: LockId::parse(text(row, 1)?).map_err(|_| damaged("lock_id"))?,
+        expires_at_ms: time(row, 2)?,
+        acquired_at_ms: time(row, 3)?,
+        fence: Fence::parse(text(row, 4)?)?,
+    })
+}
+
+fn text(row: &SimpleQueryRow, column: usize) -> Result<&str> {
+    row.try_get(column).ok().flatten().ok_or_else(unexpected)
+}
+
+/// Milliseconds that are exact in JavaScript.
+fn time(row: &SimpleQueryRow, column: usize) -> Result<u64> {
+    text(row, column)?
+        .parse()
+        .ok()
+        .filter(|ms| *ms <= (1 << 53))
+        .ok_or_else(|| damaged("time"))
+}
+
+fn damaged(what: &str) -> Error {
+    Error::internal(format!(
+        "The stored {what} is not valid: the lock's data was changed by something else"
+    ))
+}
+
+fn unexpected() -> Error {
+    Error::internal("PostgreSQL answered in an unexpected way")
+}

@@ -1,0 +1,184 @@
+//! The pool of sessions and the way of one call, bounded in time.
+
+use std::time::Duration;
+
+use deadpool::Runtime;
+use deadpool::managed::{Object, Pool, PoolError, TimeoutType, Timeouts};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
+
+use super::config::Checked;
+use super::error;
+use super::session::{Dialer, Session};
+use super::sql::{Call, Statements};
+use crate::error::{Error, Result};
+
+#[derive(Clone)]
+pub struct Client {
+    pool: Pool<Dialer>,
+    connect_timeout: Duration,
+    operation_timeout: Duration,
+}
+
+/// What became of a request.
+enum Exchange {
+    Done(Result<Option<SimpleQueryRow>>),
+    /// The statements are not there: nothing was run.
+    NotPrepared,
+}
+
+impl Client {
+    pub fn new(config: Checked) -> Result<Self> {
+        let statements = Statements::new(&config.locks, &config.counters);
+        let dialer = Dialer::new(
+            config.target,
+            statements,
+            config.operation_timeout,
+            config.prepare,
+        );
+        let pool = Pool::builder(dialer)
+            .max_size(config.pool_size)
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|cause| Error::internal("The pool could not be made").cause(cause))?;
+        Ok(Self {
+            pool,
+            connect_timeout: config.connect_timeout,
+            operation_timeout: config.operation_timeout,
+        })
+    }
+
+    pub fn statements(&self) -> &Statements {
+        self.pool.manager().statements()
+    }
+
+    pub fn close(&self) {
+        self.pool.close();
+    }
+
+    /// Runs the statements as one transaction, in one round trip. Returns the last row.
+    pub async fn call(&self, call: Call<'_>) -> Result<Option<SimpleQueryRow>> {
+        let deadline = Instant::now() + self.operation_timeout;
+        loop {
+            let session = self.session(deadline).await?;
+            let message = self.pool.manager().write(&session, call);
+            match self.exchange(session, &message, deadline).await {
+                Exchange::Done(result) => return result,
+                // Happens once: then nothing is prepared any more.
+                Exchange::NotPrepared => self.pool.manager().give_up_preparing(),
+            }
+        }
+    }
+
+    /// Runs a message on a connection of its own.
+    pub async fn alone(&self, messages: impl AsyncFnOnce(&Session) -> Result<()>) -> Result<()> {
+        let bare = self.pool.manager().bare();
+        let session = timeout(self.connect_timeout, bare)
+            .await
+            .map_err(|_| connect_timeout())??;
+        let done = timeout(self.operation_timeout, messages(&session)).await;
+        if done.is_err() {
+            self.cancel(&session);
+            session.abandon();
+        }
+        done.unwrap_or_else(|_| Err(operation_timeout()))
+    }
+
+    async fn session(&self, deadline: Instant) -> Result<Object<Dialer>> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeouts = Timeouts {
+            wait: Some(left),
+            create: Some(left.min(self.connect_timeout)),
+            recycle: None,
+        };
+        match timeout_at(deadline, self.pool.timeout_get(&timeouts)).await {
+            Ok(Ok(session)) => Ok(session),
+            Ok(Err(PoolError::Backend(error))) => Err(error),
+            Ok(Err(PoolError::Timeout(TimeoutType::Create))) => Err(connect_timeout()),
+            Ok(Err(PoolError::Timeout(_))) | Err(_) => Err(Error::timeout(
+                "No connection to PostgreSQL became free in time: all of the pool are busy",
+            )),
+            Ok(Err(PoolError::Closed)) => Err(Error::invalid_argument(
+                "This backend is closed: create a new one",
+            )),
+            Ok(Err(_)) => Err(Error::internal("The pool of connections failed")),
+        }
+    }
+
+    /// A while before the deadline the server is asked to stop; its answer, if it comes in time,
+    /// says for certain whether the operation took effect.
+    async fn exchange(
+        &self,
+        session: Object<Dialer>,
+        message: &str,
+        deadline: Instant,
+    ) -> Exchange {
+        let patience = (self.operation_timeout / 5).min(Duration::from_secs(1));
+        let mut request = Box::pin(session.run(message));
+        let mut answer = timeout_at(deadline - patience, &mut request).await;
+        let cancelled = answer.is_err();
+        if cancelled {
+            self.cancel(&session);
+            answer = timeout_at(deadline, &mut request).await;
+        }
+        drop(request);
+        match answer {
+            Ok(Ok(messages)) => {
+                if cancelled {
+                    give_up(session);
+                }
+                Exchange::Done(Ok(last_row(messages)))
+            }
+            Ok(Err(cause)) => {
+                if session.is_prepared() && error::session_is_shared(&cause) {
+                    return Exchange::NotPrepared;
+                }
+                if cancelled || !error::keeps_connection(&cause) {
+                    give_up(session);
+                }
+                Exchange::Done(Err(error::of_request(&cause)))
+            }
+            Err(_) => {
+                give_up(session);
+                // A server that is silent on one connection is so on the others: those that are
+                // idle would each cost another call its time.
+                self.pool.retain(|_, _| false);
+                Exchange::Done(Err(operation_timeout().outcome_unknown()))
+            }
+        }
+    }
+
+    /// The request to stop takes a connection of its own and may come late. So a session must not
+    /// be used again after this: it could hit another operation.
+    fn cancel(&self, session: &Session) {
+        let canceller = session.canceller();
+        let client = self.clone();
+        tokio::spawn(async move {
+            let cancel = client.pool.manager().cancel(canceller);
+            let _ = timeout(client.connect_timeout, cancel).await;
+        });
+    }
+}
+
+/// Takes the session out of the pool and ends it.
+fn give_up(session: Object<Dialer>) {
+    Object::take(session).abandon();
+}
+
+fn last_row(messages: Vec<SimpleQueryMessage>) -> Option<SimpleQueryRow> {
+    messages
+        .into_iter()
+        .filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        })
+        .next_back()
+}
+
+fn connect_timeout() -> Error {
+    Error::timeout("PostgreSQL did not accept a connection in time")
+}
+
+fn operation_timeout() -> Error {
+    Error::timeout("PostgreSQL did not answer in time")
+}

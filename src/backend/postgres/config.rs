@@ -1,0 +1,148 @@
+//! Options as the JavaScript side writes them, checked.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::params::{self, Target};
+use super::sql::{COUNTERS, LOCKS};
+use super::table::Table;
+use crate::backend::tls::TlsOptions;
+use crate::error::{Error, Result};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PostgresConfig {
+    pub url: Option<String>,
+    /// libpq's keywords; they win over those of the URL.
+    pub params: BTreeMap<String, String>,
+    /// libpq's keywords from the environment; they lose against both.
+    pub defaults: BTreeMap<String, String>,
+    /// As a JavaScript client has it: this, and not `sslmode`, says how TLS is done.
+    pub tls: Option<TlsOptions>,
+    pub table_name: String,
+    pub fence_table_name: String,
+    pub cleanup_in_is_locked: bool,
+    pub pool_size: u32,
+    /// `false`: never use prepared statements, for a pooler that is known to keep no session.
+    pub prepare: bool,
+    pub connect_timeout_ms: Option<u64>,
+    pub operation_timeout_ms: u64,
+}
+
+impl Default for PostgresConfig {
+    fn default() -> Self {
+        Self {
+            url: None,
+            params: BTreeMap::new(),
+            defaults: BTreeMap::new(),
+            tls: None,
+            table_name: LOCKS.to_owned(),
+            fence_table_name: COUNTERS.to_owned(),
+            cleanup_in_is_locked: false,
+            pool_size: 10,
+            prepare: true,
+            connect_timeout_ms: None,
+            operation_timeout_ms: 5000,
+        }
+    }
+}
+
+/// What the options come to.
+pub struct Checked {
+    pub target: Target,
+    pub locks: Table,
+    pub counters: Table,
+    pub cleanup_in_is_locked: bool,
+    pub pool_size: usize,
+    pub prepare: bool,
+    pub connect_timeout: Duration,
+    pub operation_timeout: Duration,
+}
+
+impl PostgresConfig {
+    pub fn check(self) -> Result<Checked> {
+        let locks = Table::parse("tableName", &self.table_name)?;
+        let counters = Table::parse("fenceTableName", &self.fence_table_name)?;
+        if locks == counters {
+            return Err(Error::invalid_argument(
+                "fenceTableName must differ from tableName",
+            ));
+        }
+        let target = params::resolve(self.defaults, self.url.as_deref(), self.params, self.tls)?;
+        let connect_timeout = match self.connect_timeout_ms {
+            Some(ms) => timeout("connectTimeoutMs", ms)?,
+            None => target.connect_timeout.unwrap_or(Duration::from_secs(5)),
+        };
+        if !(1..=1000).contains(&self.pool_size) {
+            return Err(Error::invalid_argument(
+                "poolSize must be an integer from 1 to 1000",
+            ));
+        }
+        Ok(Checked {
+            prepare: self.prepare && !target.pooled,
+            target,
+            locks,
+            counters,
+            cleanup_in_is_locked: self.cleanup_in_is_locked,
+            pool_size: self.pool_size as usize,
+            connect_timeout,
+            operation_timeout: timeout("operationTimeoutMs", self.operation_timeout_ms)?,
+        })
+    }
+}
+
+fn timeout(option: &str, ms: u64) -> Result<Duration> {
+    // The upper end is that of PostgreSQL's statement_timeout.
+    if (1..=i32::MAX as u64).contains(&ms) {
+        Ok(Duration::from_millis(ms))
+    } else {
+        Err(Error::invalid_argument(format!(
+            "{option} must be a positive integer (milliseconds), at most {}",
+            i32::MAX
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorCode;
+
+    fn check(json: &str) -> Result<Checked> {
+        serde_json::from_str::<PostgresConfig>(json)
+            .unwrap()
+            .check()
+    }
+
+    #[test]
+    fn wrong_options_are_refused_at_once() {
+        for json in [
+            r#"{"tableName":""}"#,
+            r#"{"tableName":"a; DROP TABLE b"}"#,
+            r#"{"tableName":"t","fenceTableName":"t"}"#,
+            r#"{"poolSize":0}"#,
+            r#"{"operationTimeoutMs":0}"#,
+            r#"{"connectTimeoutMs":9999999999}"#,
+            r#"{"url":"http://x"}"#,
+        ] {
+            assert_eq!(
+                check(json).err().unwrap().code,
+                ErrorCode::InvalidArgument,
+                "{json}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_urls_connect_timeout_counts_unless_the_option_is_set() {
+        let url = r#""url":"postgres://u@h/d?connect_timeout=7""#;
+        let timeout = |json: String| check(&json).unwrap().connect_timeout;
+        assert_eq!(timeout(format!("{{{url}}}")), Duration::from_secs(7));
+        assert_eq!(
+            timeout(format!(r#"{{{url},"connectTimeoutMs":100}}"#)),
+            Duration::from_millis(100)
+        );
+    }
+}

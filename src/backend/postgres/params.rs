@@ -1,0 +1,328 @@
+//! libpq's keywords, from the environment, the URL and the options, made into what the driver needs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio_postgres::config::{
+    ChannelBinding, Config, LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs,
+};
+
+use super::sslmode::SslParams;
+use super::url;
+use crate::backend::tls::{Tls, TlsOptions};
+use crate::error::{Error, Result};
+
+/// Where the server is and how to get in.
+pub struct Target {
+    pub config: Config,
+    pub tls: Option<Tls>,
+    pub servername: Option<String>,
+    pub connect_timeout: Option<Duration>,
+    /// The URL says that there is a pooler in between.
+    pub pooled: bool,
+}
+
+/// Later ones win: environment, URL, options.
+pub fn resolve(
+    defaults: BTreeMap<String, String>,
+    url: Option<&str>,
+    params: BTreeMap<String, String>,
+    tls: Option<TlsOptions>,
+) -> Result<Target> {
+    let mut all = defaults;
+    if let Some(url) = url {
+        for (keyword, value) in url::parse(url)? {
+            override_with(&mut all, keyword, value);
+        }
+    }
+    for (keyword, value) in params {
+        override_with(&mut all, keyword, value);
+    }
+    build(all, tls)
+}
+
+fn override_with(all: &mut BTreeMap<String, String>, keyword: String, value: String) {
+    match keyword.as_str() {
+        // A host from nearer by does not go with a port or an address from farther away.
+        "host" => {
+            all.remove("hostaddr");
+            all.remove("port");
+        }
+        // What node-postgres and JDBC call it.
+        "ssl" => {
+            let mode = if matches!(value.as_str(), "true" | "1" | "require") {
+                "require"
+            } else {
+                "disable"
+            };
+            all.insert("sslmode".to_owned(), mode.to_owned());
+            return;
+        }
+        "database" => {
+            all.insert("dbname".to_owned(), value);
+            return;
+        }
+        _ => {}
+    }
+    all.insert(keyword, value);
+}
+
+fn build(mut all: BTreeMap<String, String>, tls: Option<TlsOptions>) -> Result<Target> {
+    let mut take = |keyword: &str| all.remove(keyword).filter(|value| !value.is_empty());
+    let mut config = Config::new();
+
+    let hosts = take("host");
+    let addresses = take("hostaddr");
+    if hosts.is_none() && addresses.is_none() {
+        config.host("localhost");
+    }
+    for host in hosts.iter().flat_map(|hosts| hosts.split(',')) {
+        config.host(if host.is_empty() { "localhost" } else { host });
+    }
+    for address in addresses.iter().flat_map(|addresses| addresses.split(',')) {
+        config.hostaddr(address.parse().map_err(|_| wrong("hostaddr"))?);
+    }
+    for port in take("port").iter().flat_map(|ports| ports.split(',')) {
+        config.port(match port {
+            "" => 5432,
+            port => number(port, "port")?,
+        });
+    }
+    let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
+    if !matches!(config.get_ports().len(), 0 | 1) && config.get_ports().len() != hosts {
+        return Err(Error::invalid_argument(
+            "There must be one PostgreSQL port for all hosts or one for each",
+        ));
+    }
+
+    let user = take("user").ok_or_else(|| {
+        Error::invalid_argument("No PostgreSQL user is given: put it into the URL or the options")
+    })?;
+    config.dbname(take("dbname").unwrap_or_else(|| user.clone()));
+    config.user(user);
+    if let Some(password) = take("password") {
+        config.password(password);
+    }
+    if let Some(options) = take("options") {
+        config.options(options);
+    }
+    let fallback = take("fallback_application_name");
+    if let Some(name) = take("application_name").or(fallback) {
+        config.application_name(name);
+    }
+
+    // Locks need a server that can be written to.
+    config.target_session_attrs(match take("target_session_attrs").as_deref() {
+        None | Some("any") => TargetSessionAttrs::Any,
+        Some("read-write" | "primary") => TargetSessionAttrs::ReadWrite,
+        Some(_) => return Err(wrong("target_session_attrs")),
+    });
+    config.load_balance_hosts(match take("load_balance_hosts").as_deref() {
+        None | Some("disable") => LoadBalanceHosts::Disable,
+        Some("random") => LoadBalanceHosts::Random,
+        Some(_) => return Err(wrong("load_balance_hosts")),
+    });
+    config.channel_binding(match take("channel_binding").as_deref() {
+        None | Some("prefer") => ChannelBinding::Prefer,
+        Some("disable") => ChannelBinding::Disable,
+        Some("require") => ChannelBinding::Require,
+        Some(_) => return Err(wrong("channel_binding")),
+    });
+    config.ssl_negotiation(match take("sslnegotiation").as_deref() {
+        None | Some("postgres") => SslNegotiation::Postgres,
+        Some("direct") => SslNegotiation::Direct,
+        Some(_) => return Err(wrong("sslnegotiation")),
+    });
+
+    if let Some(on) = take("keepalives") {
+        config.keepalives(on != "0");
+    }
+    if let Some(seconds) = take("keepalives_idle") {
+        config.keepalives_idle(Duration::from_secs(number(&seconds, "keepalives_idle")?));
+    }
+    if let Some(seconds) = take("keepalives_interval") {
+        config.keepalives_interval(Duration::from_secs(number(
+            &seconds,
+            "keepalives_interval",
+        )?));
+    }
+    if let Some(count) = take("keepalives_count") {
+        config.keepalives_retries(number(&count, "keepalives_count")?);
+    }
+    if let Some(ms) = take("tcp_user_timeout") {
+        config.tcp_user_timeout(Duration::from_millis(number(&ms, "tcp_user_timeout")?));
+    }
+    let connect_timeout = match take("connect_timeout") {
+        Some(seconds) => Some(number::<u64>(&seconds, "connect_timeout")?)
+            // libpq: 0 means without end. Nothing here is.
+            .filter(|seconds| *seconds > 0)
+            .map(Duration::from_secs),
+        None => None,
+    };
+    // As Prisma has it.
+    let pooled = take("pgbouncer").is_some_and(|on| on == "true");
+    if take("client_encoding").is_some_and(|encoding| !is_utf8(&encoding)) {
+        return Err(wrong("client_encoding"));
+    }
+
+    let ssl = SslParams {
+        mode: take("sslmode"),
+        root: take("sslrootcert"),
+        cert: take("sslcert"),
+        key: take("sslkey"),
+    };
+    if let Some(unknown) = all.into_keys().next() {
+        return Err(Error::invalid_argument(format!(
+            "The PostgreSQL connection parameter \"{unknown}\" is not supported: leave it out"
+        )));
+    }
+    let options = match tls {
+        Some(options) => Some((SslMode::Require, options)),
+        None => ssl.read()?,
+    };
+    let over_sockets_only =
+        config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(is_socket);
+    let (mode, options) = match options {
+        // Unix sockets have no TLS, and need none.
+        Some(options) if !over_sockets_only => (options.0, Some(options.1)),
+        _ => (SslMode::Disable, None),
+    };
+    config.ssl_mode(mode);
+    Ok(Target {
+        servername: options
+            .as_ref()
+            .and_then(|options| options.servername.clone()),
+        tls: options.map(Tls::new).transpose()?,
+        config,
+        connect_timeout,
+        pooled,
+    })
+}
+
+fn is_socket(host: &tokio_postgres::config::Host) -> bool {
+    !matches!(host, tokio_postgres::config::Host::Tcp(_))
+}
+
+fn is_utf8(encoding: &str) -> bool {
+    matches!(
+        encoding.to_ascii_lowercase().as_str(),
+        "utf8" | "utf-8" | "unicode" | "auto"
+    )
+}
+
+fn number<T: std::str::FromStr>(text: &str, keyword: &str) -> Result<T> {
+    text.parse().map_err(|_| wrong(keyword))
+}
+
+fn wrong(keyword: &str) -> Error {
+    Error::invalid_argument(format!(
+        "The PostgreSQL connection parameter {keyword} has a value that cannot be used"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio_postgres::config::Host;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(keyword, value)| ((*keyword).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    fn target(url: &str) -> Result<Target> {
+        resolve(map(&[("user", "os")]), Some(url), BTreeMap::new(), None)
+    }
+
+    fn tcp(names: &[&str]) -> Vec<Host> {
+        names
+            .iter()
+            .map(|name| Host::Tcp((*name).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn options_win_over_the_url_and_the_url_over_the_environment() {
+        let target = resolve(
+            map(&[
+                ("host", "env"),
+                ("port", "1"),
+                ("user", "env"),
+                ("dbname", "env"),
+            ]),
+            Some("postgres://url@url-host/url-db"),
+            map(&[("dbname", "option")]),
+            None,
+        )
+        .unwrap();
+        assert_eq!(target.config.get_hosts(), tcp(&["url-host"]));
+        assert!(target.config.get_ports().is_empty());
+        assert_eq!(target.config.get_user(), Some("url"));
+        assert_eq!(target.config.get_dbname(), Some("option"));
+    }
+
+    #[test]
+    fn several_hosts_and_their_ports() {
+        let target =
+            target("postgres://a,b:6000/d?target_session_attrs=primary&load_balance_hosts=random")
+                .unwrap();
+        assert_eq!(target.config.get_hosts(), tcp(&["a", "b"]));
+        assert_eq!(target.config.get_ports(), [5432, 6000]);
+        assert_eq!(
+            target.config.get_target_session_attrs(),
+            TargetSessionAttrs::ReadWrite
+        );
+        assert!(super::tests::target("postgres://a,b,c/d?port=1,2").is_err());
+    }
+
+    #[test]
+    fn ssl_modes() {
+        let mode = |query: &str| {
+            let target = target(&format!("postgres://h/d?{query}")).unwrap();
+            (target.config.get_ssl_mode(), target.tls.is_some())
+        };
+        assert_eq!(mode(""), (SslMode::Prefer, true));
+        assert_eq!(mode("sslmode=disable"), (SslMode::Disable, false));
+        for required in [
+            "sslmode=require",
+            "sslmode=verify-ca",
+            "sslmode=verify-full",
+            "ssl=true",
+            "sslrootcert=system",
+        ] {
+            assert_eq!(mode(required), (SslMode::Require, true), "{required}");
+        }
+        for bad in [
+            "sslmode=maybe",
+            "sslmode=require&sslrootcert=system",
+            "sslmode=verify-ca&sslrootcert=/no/such/file",
+            "sslmode=require&sslcert=/no/such/file",
+        ] {
+            assert!(target(&format!("postgres://h/d?{bad}")).is_err(), "{bad}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn sockets_need_no_tls() {
+        let target = target("postgres:///d?host=/run/pg&sslmode=require").unwrap();
+        assert_eq!(target.config.get_hosts(), [Host::Unix("/run/pg".into())]);
+        assert_eq!(target.config.get_ssl_mode(), SslMode::Disable);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_dropped() {
+        for bad in [
+            "search_path=x",
+            "target_session_attrs=standby",
+            "client_encoding=latin1",
+            "port=x",
+            "keepalives_idle=x",
+            "gssencmode=require",
+        ] {
+            assert!(target(&format!("postgres://h/d?{bad}")).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! One connection to the server, and how it is made.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
+use tokio::task::JoinHandle;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{CancelToken, Client, NoTls, SimpleQueryMessage, Socket};
+
+use super::error;
+use super::params::Target;
+use super::sql::{self, Call, Statements};
+use super::tls::Connector;
+use crate::error::Result;
+
+type DriverResult<T> = Result<T, tokio_postgres::Error>;
+
+pub struct Session {
+    client: Client,
+    /// Moves the bytes. It ends by itself when the client is dropped and everything is answered.
+    task: JoinHandle<()>,
+    prepared: bool,
+}
+
+impl Session {
+    pub async fn run(&self, message: &str) -> DriverResult<Vec<SimpleQueryMessage>> {
+        self.client.simple_query(message).await
+    }
+
+    pub fn is_prepared(&self) -> bool {
+        self.prepared
+    }
+
+    pub fn canceller(&self) -> CancelToken {
+        self.client.cancel_token()
+    }
+
+    /// Does not wait for what is not answered yet.
+    pub fn abandon(self) {
+        self.task.abort();
+    }
+}
+
+/// Makes the sessions of the pool.
+///
+/// A session of our own has settings and prepared statements. Behind a pooler that hands out
+/// another session for each transaction both would be lost, or worse, found by strangers. So the
+/// settings are given when connecting, which such a pooler refuses or ignores: either shows that
+/// it is there, and from then on every message brings along what it needs.
+pub struct Dialer {
+    target: Target,
+    statements: Statements,
+    statement_timeout: Duration,
+    own_sessions: AtomicBool,
+}
+
+impl Dialer {
+    pub fn new(
+        target: Target,
+        statements: Statements,
+        statement_timeout: Duration,
+        prepare: bool,
+    ) -> Self {
+        Self {
+            target,
+            statements,
+            statement_timeout,
+            own_sessions: AtomicBool::new(prepare),
+        }
+    }
+
+    pub fn statements(&self) -> &Statements {
+        &self.statements
+    }
+
+    pub fn write(&self, session: &Session, call: Call<'_>) -> String {
+        if session.prepared {
+            sql::prepared(call)
+        } else {
+            sql::spelled_out(call, self.statement_timeout_ms())
+        }
+    }
+
+    /// From now on no session is taken for our own.
+    pub fn give_up_preparing(&self) {
+        self.own_sessions.store(false, Ordering::Relaxed);
+    }
+
+    /// Without settings and prepared statements.
+    pub async fn bare(&self) -> Result<Session> {
+        self.dial(None)
+            .await?
+            .map_err(|cause| error::from_driver(&cause))
+    }
+
+    /// Asks the server to stop what a session is doing. Nobody says whether it did.
+    pub async fn cancel(&self, canceller: CancelToken) {
+        let _ = match Connector::of(&self.target).await {
+            Ok(Some(tls)) => canceller.cancel_query(tls).await,
+            Ok(None) => canceller.cancel_query(NoTls).await,
+            Err(_) => return,
+        };
+    }
+
+    /// The inner result is the driver's, for the caller to look at.
+    async fn dial(&self, settings: Option<&str>) -> Result<DriverResult<Session>> {
+        let mut config = self.target.config.clone();
+        if let Some(settings) = settings {
+            let options = match config.get_options() {
+                Some(given) => format!("{given} {settings}"),
+                None => settings.to_owned(),
+            };
+            config.options(options);
+        }
+        Ok(match Connector::of(&self.target).await? {
+            Some(tls) => connect(&config, tls).await,
+            None => connect(&config, NoTls).await,
+        })
+    }
+
+    /// Whether the session is our own and has its statements now.
+    async fn prepare(&self, session: &Session) -> Result<bool> {
+        let asked = "SELECT current_setting('syncguard.session', true)";
+        let answer = session
+            .run(asked)
+            .await
+            .map_err(|cause| error::from_driver(&cause))?;
+        let own = answer.iter().any(|message| {
+            matches!(message, SimpleQueryMessage::Row(row) if row.try_get(0).is_ok_and(|value| value == Some("own")))
+        });
+        if !own {
+            return Ok(false);
+        }
+        match session.run(&self.statements.prepare_all()).await {
+            Ok(_) => Ok(true),
+            Err(cause) if error::session_is_shared(&cause) => Ok(false),
+            Err(cause) => Err(error::from_driver(&cause)),
+        }
+    }
+
+    /// - `statement_timeout`: the server gives up by itself when it cannot hear us any more;
+    ///   `lock_timeout` would be another code for the same thing.
+    /// - Isolation: see the SQL files. In a stricter one, waiting for a lock ends in 40001.
+    /// - Planning: a plan made while the tables were small would scan them; a plan for each call
+    ///   costs more than the call; compiling to machine code costs far more.
+    fn settings(&self) -> String {
+        format!(
+            "-c syncguard.session=own -c statement_timeout={} -c lock_timeout=0 \
+             -c default_transaction_isolation=read\\ committed \
+             -c enable_seqscan=off -c plan_cache_mode=force_generic_plan -c jit=off",
+            self.statement_timeout_ms()
+        )
+    }
+
+    fn statement_timeout_ms(&self) -> u64 {
+        u64::try_from(self.statement_timeout.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Manager for Dialer {
+    type Type = Session;
+    type Error = crate::error::Error;
+
+    async fn create(&self) -> Result<Session> {
+        if self.own_sessions.load(Ordering::Relaxed) {
+            match self.dial(Some(&self.settings())).await? {
+                Ok(mut session) => {
+                    session.prepared = self.prepare(&session).await?;
+                    if !session.prepared {
+                        self.give_up_preparing();
+                    }
+                    return Ok(session);
+                }
+                Err(cause) if error::refuses_settings(&cause) => self.give_up_preparing(),
+                Err(cause) => return Err(error::from_driver(&cause)),
+            }
+        }
+        self.bare().await
+    }
+
+    /// The task that reads has noticed if the server closed the connection: no need to ask.
+    async fn recycle(&self, session: &mut Session, _: &Metrics) -> RecycleResult<Self::Error> {
+        if session.client.is_closed() {
+            return Err(RecycleError::message("closed"));
+        }
+        if session.prepared && !self.own_sessions.load(Ordering::Relaxed) {
+            return Err(RecycleError::message("not our own session"));
+        }
+        Ok(())
+    }
+}
+
+async fn connect<T>(config: &tokio_postgres::Config, tls: T) -> DriverResult<Session>
+where
+    T: MakeTlsConnect<Socket>,
+    T::Stream: Send + 'static,
+    T::TlsConnect: Send,
+    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+{
+    let (client, connection) = config.connect(tls).await?;
+    let task = tokio::spawn(async move {
+        // Its error is the error of the request that is waiting.
+        let _ = connection.await;
+    });
+    Ok(Session {
+        client,
+        task,
+        prepared: false,
+    })
+}

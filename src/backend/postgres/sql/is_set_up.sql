@@ -1,0 +1,12 @@
+-- $1 lock table, $2 fence table, as quoted names. Whether both exist, with an index that makes the
+-- lockId unique: then nothing is left to do, also for a role that may not create anything.
+SELECT to_regclass($2::text) IS NOT NULL AND EXISTS (
+    SELECT FROM pg_index
+    JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
+    WHERE indrelid = to_regclass($1::text)
+        AND indisunique AND indisvalid AND indnkeyatts = 1 AND attname = 'lock_id'
+) AND EXISTS (
+    SELECT FROM pg_index
+    JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
+    WHERE indrelid = to_regclass($1::text) AND attname = 'expires_at_ms'
+)

@@ -1,0 +1,24 @@
+-- The tables of SyncGuard for PostgreSQL, under their default names. setupSchema() runs this file;
+-- it can as well be run by hand: psql --single-transaction -f schema.sql
+--
+-- An application needs SELECT, INSERT, UPDATE and DELETE on both tables and nothing else.
+CREATE TABLE IF NOT EXISTS syncguard_locks (
+    key TEXT PRIMARY KEY,
+    lock_id TEXT NOT NULL,
+    expires_at_ms BIGINT NOT NULL,
+    acquired_at_ms BIGINT NOT NULL,
+    fence TEXT NOT NULL,
+    user_key TEXT NOT NULL
+);
+-- release, extend and lookup find a lock by its lockId.
+CREATE UNIQUE INDEX IF NOT EXISTS idx_syncguard_locks_lock_id ON syncguard_locks (lock_id);
+-- For finding expired locks.
+CREATE INDEX IF NOT EXISTS idx_syncguard_locks_expires ON syncguard_locks (expires_at_ms);
+
+-- One row for every key that was ever locked. It must never be deleted: the fences of a key may
+-- never start again. Free space in each page keeps the increments cheap (HOT updates).
+CREATE TABLE IF NOT EXISTS syncguard_fence_counters (
+    fence_key TEXT PRIMARY KEY,
+    fence BIGINT NOT NULL DEFAULT 0,
+    key_debug TEXT
+) WITH (fillfactor = 70);

@@ -1,0 +1,64 @@
+//! libpq's way of saying how TLS is done.
+
+use tokio_postgres::config::SslMode;
+
+use crate::backend::tls::TlsOptions;
+use crate::error::{Error, Result};
+
+/// How libpq says what TLS is to be.
+pub struct SslParams {
+    pub mode: Option<String>,
+    pub root: Option<String>,
+    pub cert: Option<String>,
+    pub key: Option<String>,
+}
+
+impl SslParams {
+    /// `None`: no TLS.
+    pub fn read(self) -> Result<Option<(SslMode, TlsOptions)>> {
+        let system_roots = self.root.as_deref() == Some("system");
+        let mode = self.mode.as_deref().unwrap_or(if system_roots {
+            "verify-full"
+        } else {
+            "prefer"
+        });
+        if system_roots && mode != "verify-full" {
+            return Err(Error::invalid_argument(
+                "sslrootcert=system needs sslmode=verify-full",
+            ));
+        }
+        // As in libpq: a weaker mode than verify-ca does not look at the server's certificate,
+        // but require with a root certificate means verify-ca.
+        let (ssl_mode, verify, any_host) = match mode {
+            "disable" => return Ok(None),
+            "allow" | "prefer" => (SslMode::Prefer, false, true),
+            "require" => (SslMode::Require, self.root.is_some(), true),
+            "verify-ca" => (SslMode::Require, true, true),
+            "verify-full" => (SslMode::Require, true, false),
+            _ => {
+                return Err(Error::invalid_argument(
+                    "sslmode must be disable, allow, prefer, require, verify-ca or verify-full",
+                ));
+            }
+        };
+        let ca = match &self.root {
+            Some(path) if verify && !system_roots => vec![file("sslrootcert", path)?],
+            _ => Vec::new(),
+        };
+        let options = TlsOptions {
+            ca,
+            cert: self.cert.map(|path| file("sslcert", &path)).transpose()?,
+            key: self.key.map(|path| file("sslkey", &path)).transpose()?,
+            servername: None,
+            reject_unauthorized: Some(verify),
+            any_host,
+        };
+        Ok(Some((ssl_mode, options)))
+    }
+}
+
+fn file(keyword: &str, path: &str) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|cause| {
+        Error::invalid_argument(format!("The file of {keyword} cannot be read")).cause(cause)
+    })
+}

@@ -1,0 +1,209 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::server::{Server, request, ttl};
+use crate::backend::postgres::PostgresBackend;
+use crate::backend::{AcquireOutcome, Backend, ReleaseOutcome};
+use crate::error::ErrorCode;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_there() {
+    let mut server = Server::start().await;
+    let backend = Arc::new(PostgresBackend::open(server.config()).unwrap());
+    server.kill();
+    let tasks: Vec<_> = (0..200)
+        .map(|_| {
+            let backend = Arc::clone(&backend);
+            tokio::spawn(async move { backend.acquire(&request("k", 1000)).await.unwrap_err() })
+        })
+        .collect();
+    for task in tasks {
+        let error = task.await.unwrap();
+        assert_eq!(
+            (error.code, error.outcome_unknown),
+            (ErrorCode::ServiceUnavailable, false)
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn works_again_after_a_restart_and_after_termination() {
+    let mut server = Server::start().await;
+    let t = server.backend(|_| {}).await;
+    let held = request("held", 600_000);
+    t.backend.acquire(&held).await.unwrap();
+    server.kill();
+    let error = t.backend.acquire(&request("k", 1000)).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::ServiceUnavailable);
+    server.restart().await;
+    // The fence counter and the lock have survived.
+    assert_eq!(
+        t.backend.acquire(&request("held", 1000)).await.unwrap(),
+        AcquireOutcome::Locked
+    );
+
+    server
+        .sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'postgres'")
+        .await;
+    // An operation that meets the dying connection fails with the right code; the next one works.
+    let mut outcome = t.backend.extend(held.lock_id, ttl(600_000)).await;
+    for _ in 0..10 {
+        if let Err(error) = &outcome {
+            assert_eq!(error.code, ErrorCode::ServiceUnavailable);
+            outcome = t.backend.extend(held.lock_id, ttl(600_000)).await;
+        }
+    }
+    outcome.unwrap();
+    assert_eq!(
+        t.backend.release(held.lock_id).await.unwrap(),
+        ReleaseOutcome::Released
+    );
+}
+
+/// Somebody sits on the advisory lock of the key: the server gives up in time, for certain.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_that_is_too_long_ends_with_a_known_outcome() {
+    let server = Server::shared().await;
+    for prepare in [true, false] {
+        let t = server
+            .backend(|config| {
+                config.prepare = prepare;
+                config.operation_timeout_ms = 1000;
+            })
+            .await;
+        let target = format!("host=127.0.0.1 port={} user=postgres", server.port);
+        let (blocker, connection) = tokio_postgres::connect(&target, tokio_postgres::NoTls)
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        let key = format!("blocked {prepare}");
+        blocker
+            .batch_execute(&format!(
+                "BEGIN; SELECT pg_advisory_xact_lock(hashtext('{key}'))"
+            ))
+            .await
+            .unwrap();
+        let started = Instant::now();
+        let error = t.backend.acquire(&request(&key, 60_000)).await.unwrap_err();
+        assert_eq!(
+            (error.code, error.outcome_unknown),
+            (ErrorCode::NetworkTimeout, false)
+        );
+        assert_eq!(error.details, [("sqlstate", "57014".to_owned())]);
+        assert!(started.elapsed() >= Duration::from_millis(800));
+        blocker.batch_execute("COMMIT").await.unwrap();
+        let again = t.backend.acquire(&request(&key, 60_000)).await.unwrap();
+        assert!(matches!(again, AcquireOutcome::Acquired { .. }));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_pool_is_waited_for_only_so_long() {
+    let server = Server::shared().await;
+    let t = server
+        .backend(|config| {
+            config.pool_size = 1;
+            config.operation_timeout_ms = 1500;
+        })
+        .await;
+    // Connected and prepared, so that the first of the two below has the session at once.
+    t.backend.acquire(&request("warm", 1000)).await.unwrap();
+    let target = format!("host=127.0.0.1 port={} user=postgres", server.port);
+    let (blocker, connection) = tokio_postgres::connect(&target, tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    blocker
+        .batch_execute(&format!(
+            "BEGIN; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE",
+            t.locks
+        ))
+        .await
+        .unwrap();
+    let backend = Arc::new(t.backend);
+    let codes: Vec<_> = (0..20)
+        .map(|_| {
+            let backend = Arc::clone(&backend);
+            tokio::spawn(async move { backend.acquire(&request("k", 1000)).await.unwrap_err() })
+        })
+        .collect();
+    for task in codes {
+        assert_eq!(task.await.unwrap().code, ErrorCode::NetworkTimeout);
+    }
+    blocker.batch_execute("ROLLBACK").await.unwrap();
+    assert!(matches!(
+        backend.acquire(&request("k", 1000)).await.unwrap(),
+        AcquireOutcome::Acquired { .. }
+    ));
+}
+
+/// Accepts and says nothing, when connecting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_server_is_a_timeout() {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let silent = tokio::spawn(async move {
+        let mut kept = Vec::new();
+        loop {
+            kept.push(listener.accept().await.unwrap());
+        }
+    });
+    let config = serde_json::from_str(&format!(
+        r#"{{"url":"postgres://u@127.0.0.1:{port}/d","connectTimeoutMs":300,"operationTimeoutMs":600}}"#
+    ))
+    .unwrap();
+    let backend = PostgresBackend::open(config).unwrap();
+    let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
+    assert_eq!(
+        (error.code, error.outcome_unknown),
+        (ErrorCode::NetworkTimeout, false)
+    );
+    assert_eq!(
+        backend.setup().await.unwrap_err().code,
+        ErrorCode::NetworkTimeout
+    );
+    silent.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_many_connections_and_a_wrong_database() {
+    let server = Server::start().await;
+    server.sql("CREATE ROLE one LOGIN CONNECTION LIMIT 0").await;
+    let mut config = server.config();
+    config.url = Some(format!("postgres://one@127.0.0.1:{}/postgres", server.port));
+    let error = PostgresBackend::open(config)
+        .unwrap()
+        .is_locked(&request("k", 1).key)
+        .await
+        .unwrap_err();
+    assert_eq!(error.code, ErrorCode::RateLimited);
+    assert_eq!(error.details, [("sqlstate", "53300".to_owned())]);
+
+    let mut config = server.config();
+    config.url = Some(format!(
+        "postgres://postgres:s3cret@127.0.0.1:{}/nowhere",
+        server.port
+    ));
+    let error = PostgresBackend::open(config)
+        .unwrap()
+        .is_locked(&request("k", 1).key)
+        .await
+        .unwrap_err();
+    assert_eq!(error.code, ErrorCode::InvalidArgument);
+    assert!(!format!("{error:?}").contains("s3cret"));
+
+    let mut config = server.config();
+    config.url = Some(format!(
+        "postgres://nobody:s3cret@127.0.0.1:{}/postgres",
+        server.port
+    ));
+    let error = PostgresBackend::open(config)
+        .unwrap()
+        .is_locked(&request("k", 1).key)
+        .await
+        .unwrap_err();
+    assert_eq!(error.code, ErrorCode::AuthFailed);
+    assert!(!format!("{error:?}").contains("s3cret"));
+}

@@ -1,0 +1,6 @@
+//! Against a real server.
+
+mod faults;
+mod operations;
+mod server;
+mod sharing;

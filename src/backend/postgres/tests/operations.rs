@@ -1,0 +1,247 @@
+use super::server::{Server, request, ttl};
+use crate::backend::{AcquireOutcome, Backend, ExtendOutcome, LookupQuery, Miss, ReleaseOutcome};
+use crate::error::ErrorCode;
+use crate::lock::fence::FENCE_MAX;
+use crate::lock::{Key, LockId};
+
+fn fence(outcome: AcquireOutcome) -> u64 {
+    match outcome {
+        AcquireOutcome::Acquired { fence, .. } => fence.value(),
+        AcquireOutcome::Locked => panic!("locked"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_from_acquire_to_release() {
+    let server = Server::shared().await;
+    for prepare in [true, false] {
+        let t = server.backend(|config| config.prepare = prepare).await;
+        for key in [
+            "plain",
+            "it's \\ $1 \"quoted\"",
+            "schlüssel 🔑",
+            "a\nb",
+            "{\"json\":1}",
+            "'; DROP TABLE x; --",
+        ] {
+            let request = request(key, 60_000);
+            let AcquireOutcome::Acquired {
+                fence,
+                expires_at_ms,
+            } = t.backend.acquire(&request).await.unwrap()
+            else {
+                panic!("locked");
+            };
+            assert_eq!(fence.value(), 1);
+            assert_eq!(
+                t.backend
+                    .acquire(&super::server::request(key, 1000))
+                    .await
+                    .unwrap(),
+                AcquireOutcome::Locked
+            );
+            assert!(t.backend.is_locked(&request.key).await.unwrap());
+            for query in [
+                LookupQuery::Key(request.key.clone()),
+                LookupQuery::LockId(request.lock_id),
+            ] {
+                let found = t.backend.lookup(&query).await.unwrap().unwrap();
+                assert!(
+                    found.key == key && found.lock_id == request.lock_id && found.fence == fence
+                );
+                assert_eq!(found.expires_at_ms, expires_at_ms);
+                assert_eq!(found.acquired_at_ms + 60_000, expires_at_ms);
+            }
+            let ExtendOutcome::Extended {
+                expires_at_ms: later,
+            } = t
+                .backend
+                .extend(request.lock_id, ttl(120_000))
+                .await
+                .unwrap()
+            else {
+                panic!("not extended");
+            };
+            assert!(later >= expires_at_ms + 60_000);
+            assert_eq!(
+                t.backend.release(request.lock_id).await.unwrap(),
+                ReleaseOutcome::Released
+            );
+            assert_eq!(
+                t.backend.release(request.lock_id).await.unwrap(),
+                ReleaseOutcome::Missed(Miss::NotFound)
+            );
+            assert!(!t.backend.is_locked(&request.key).await.unwrap());
+            assert!(
+                t.backend
+                    .lookup(&LookupQuery::LockId(request.lock_id))
+                    .await
+                    .unwrap()
+                    .is_none()
+            );
+        }
+        t.backend.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_expired_lock_is_not_live_and_is_taken_over() {
+    let server = Server::shared().await;
+    let t = server.backend(|_| {}).await;
+    let old = request("k", 60_000);
+    assert_eq!(fence(t.backend.acquire(&old).await.unwrap()), 1);
+    // 1000 ms of tolerance are over.
+    server
+        .sql(&format!("UPDATE {} SET expires_at_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 1001", t.locks))
+        .await;
+    assert!(!t.backend.is_locked(&old.key).await.unwrap());
+    assert!(
+        t.backend
+            .lookup(&LookupQuery::Key(old.key.clone()))
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert_eq!(
+        t.backend.extend(old.lock_id, ttl(1000)).await.unwrap(),
+        ExtendOutcome::Missed(Miss::Expired)
+    );
+    assert_eq!(
+        t.backend.release(old.lock_id).await.unwrap(),
+        ReleaseOutcome::Missed(Miss::Expired)
+    );
+    let new = request("k", 60_000);
+    assert_eq!(fence(t.backend.acquire(&new).await.unwrap()), 2);
+    // The old owner cannot touch the new one's lock.
+    assert_eq!(
+        t.backend.extend(old.lock_id, ttl(1000)).await.unwrap(),
+        ExtendOutcome::Missed(Miss::NotFound)
+    );
+    assert_eq!(
+        t.backend.release(old.lock_id).await.unwrap(),
+        ReleaseOutcome::Missed(Miss::NotFound)
+    );
+    assert!(t.backend.is_locked(&new.key).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_fence_and_damaged_data() {
+    let server = Server::shared().await;
+    let t = server.backend(|_| {}).await;
+    let set = async |fence: String| {
+        let sql = format!(
+            "INSERT INTO {} (fence_key, fence) VALUES ('fence:k', {fence}) ON CONFLICT (fence_key) DO UPDATE SET fence = excluded.fence",
+            t.fences
+        );
+        server.sql(&sql).await;
+    };
+    set((FENCE_MAX - 1).to_string()).await;
+    let last = request("k", 60_000);
+    assert_eq!(fence(t.backend.acquire(&last).await.unwrap()), FENCE_MAX);
+    t.backend.release(last.lock_id).await.unwrap();
+    for counter in [FENCE_MAX.to_string(), i64::MAX.to_string(), "-5".to_owned()] {
+        set(counter).await;
+        let error = t.backend.acquire(&request("k", 60_000)).await.unwrap_err();
+        assert_eq!(
+            (error.code, error.outcome_unknown),
+            (ErrorCode::Internal, false)
+        );
+        // Nothing was written.
+        assert!(!t.backend.is_locked(&Key::new("k").unwrap()).await.unwrap());
+    }
+    set("7".to_owned()).await;
+    let held = request("k", 60_000);
+    assert_eq!(fence(t.backend.acquire(&held).await.unwrap()), 8);
+    for damage in [
+        "lock_id = 'short'",
+        "fence = 'x'",
+        "fence = '999999999999999'",
+        "acquired_at_ms = -1",
+        "expires_at_ms = 9223372036854775807",
+    ] {
+        server
+            .sql(&format!("UPDATE {} SET {damage}", t.locks))
+            .await;
+        let error = t
+            .backend
+            .lookup(&LookupQuery::Key(held.key.clone()))
+            .await
+            .err()
+            .unwrap();
+        assert_eq!(error.code, ErrorCode::Internal, "{damage}");
+        assert!(t.backend.is_locked(&held.key).await.unwrap(), "{damage}");
+        assert_eq!(
+            t.backend.acquire(&request("k", 1000)).await.unwrap(),
+            AcquireOutcome::Locked,
+            "{damage}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_with_nul_are_refused() {
+    let server = Server::shared().await;
+    let t = server.backend(|_| {}).await;
+    let request = request("a\0b", 1000);
+    for error in [
+        t.backend.acquire(&request).await.err(),
+        t.backend.is_locked(&request.key).await.err(),
+        t.backend
+            .lookup(&LookupQuery::Key(request.key.clone()))
+            .await
+            .err(),
+    ] {
+        assert_eq!(error.unwrap().code, ErrorCode::InvalidArgument);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn is_locked_cleans_up_only_when_asked_to_and_only_old_locks() {
+    let server = Server::shared().await;
+    for cleanup in [false, true] {
+        let t = server
+            .backend(|config| config.cleanup_in_is_locked = cleanup)
+            .await;
+        for (key, age) in [("live", -60_000), ("recent", 1500), ("old", 3_600_000)] {
+            t.backend.acquire(&request(key, 60_000)).await.unwrap();
+            server.sql(&format!("UPDATE {} SET expires_at_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint - {age} WHERE key = '{key}'", t.locks)).await;
+            t.backend.is_locked(&Key::new(key).unwrap()).await.unwrap();
+        }
+        let count = format!("SELECT string_agg(key, ',' ORDER BY key) FROM {}", t.locks);
+        let expected = if cleanup {
+            "live,recent"
+        } else {
+            "live,old,recent"
+        };
+        // It happens in the background.
+        for _ in 0..500 {
+            if server.sql(&count).await.as_deref() == Some(expected) {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        assert_eq!(server.sql(&count).await.as_deref(), Some(expected));
+        assert_eq!(
+            server
+                .sql(&format!("SELECT count(*) FROM {}", t.fences))
+                .await
+                .as_deref(),
+            Some("3")
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_lock_id_is_not_found() {
+    let server = Server::shared().await;
+    let t = server.backend(|_| {}).await;
+    let id = LockId::generate();
+    assert_eq!(
+        t.backend.release(id).await.unwrap(),
+        ReleaseOutcome::Missed(Miss::NotFound)
+    );
+    assert_eq!(
+        t.backend.extend(id, ttl(1)).await.unwrap(),
+        ExtendOutcome::Missed(Miss::NotFound)
+    );
+}
