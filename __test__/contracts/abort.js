@@ -1,0 +1,136 @@
+import { getEventListeners } from "node:events";
+import { describe, expect, test } from "vitest";
+import { LockError, generateLockId, lock } from "../fixtures/api.js";
+import { turn, untilFree } from "../fixtures/wait.js";
+import { rejection } from "./setup.js";
+
+const listeners = (signal) => getEventListeners(signal, "abort").length;
+
+const operations = (backend, key, lockId, signal) => ({
+  acquire: () => backend.acquire({ key, ttlMs: 60_000, signal }),
+  release: () => backend.release({ lockId, signal }),
+  extend: () => backend.extend({ lockId, ttlMs: 60_000, signal }),
+  isLocked: () => backend.isLocked({ key, signal }),
+  "lookup by key": () => backend.lookup({ key, signal }),
+  "lookup by lockId": () => backend.lookup({ lockId, signal }),
+});
+const NAMES = Object.keys(operations());
+
+function expectAborted(error) {
+  expect(error).toBeInstanceOf(LockError);
+  expect(error.code).toBe("Aborted");
+}
+
+export function abort(t) {
+  describe("abort", () => {
+    test.each(NAMES)("%s with an aborted signal does nothing", async (name) => {
+      const backend = await t.backend();
+      const held = await backend.acquire({ key: t.key(), ttlMs: 60_000 });
+      const key = t.key();
+      const signal = AbortSignal.abort(new Error("why"));
+      expectAborted(await rejection(operations(backend, key, held.lockId, signal)[name]()));
+      expect(listeners(signal)).toBe(0);
+      expect((await backend.lookup({ lockId: held.lockId })).expiresAtMs).toBe(held.expiresAtMs);
+      const first = await backend.acquire({ key, ttlMs: 60_000 });
+      expect(first.fence).toBe("000000000000001");
+      await first.release();
+      await held.release();
+    });
+
+    test("a handle's release and extend take a signal", async () => {
+      const backend = await t.backend();
+      const held = await backend.acquire({ key: t.key(), ttlMs: 60_000 });
+      expectAborted(await rejection(held.extend(60_000, AbortSignal.abort())));
+      expect((await held.extend(60_000, new AbortController().signal)).ok).toBe(true);
+      expect((await held.release(new AbortController().signal)).ok).toBe(true);
+    });
+
+    test("wrong input is reported before an aborted signal, or the abort: never anything else", async () => {
+      const backend = await t.backend();
+      const error = await rejection(
+        backend.acquire({ key: "", ttlMs: 0, signal: AbortSignal.abort() }),
+      );
+      expect(["InvalidArgument", "Aborted"]).toContain(error.code);
+    });
+
+    test.each(NAMES)("%s leaves no listener on its signal", async (name) => {
+      const backend = await t.backend();
+      const { signal } = new AbortController();
+      const held = await backend.acquire({ key: t.key(), ttlMs: 60_000 });
+      const key = t.key();
+      await operations(backend, key, held.lockId, signal)[name]();
+      await operations(backend, key, held.lockId, signal)[name](); // refused or void: the other way out
+      await operations(backend, "", "bad id", signal)[name]().catch(() => {});
+      expect(listeners(signal)).toBe(0);
+    });
+
+    test.each(NAMES)("%s aborted in flight either happened or rejects", async (name) => {
+      const backend = await t.backend();
+      for (let round = 0; round < 20; round++) {
+        const held = await backend.acquire({ key: t.key(), ttlMs: 60_000 });
+        const key = t.key();
+        const controller = new AbortController();
+        const pending = operations(backend, key, held.lockId, controller.signal)[name]();
+        if (round % 2) await turn();
+        controller.abort();
+        const outcome = await pending.then(
+          (value) => ({ value }),
+          (error) => ({ error }),
+        );
+        expect(listeners(controller.signal)).toBe(0);
+        if (outcome.error) {
+          expectAborted(outcome.error);
+          // Long before its ttl: whatever the server granted was given back.
+          await untilFree(backend, key);
+        } else if (name === "acquire") {
+          expect(outcome.value.ok).toBe(true);
+          await outcome.value.release();
+        }
+        await backend.release({ lockId: held.lockId });
+      }
+    });
+
+    test("many operations can share one signal", async () => {
+      const backend = await t.backend();
+      const { signal } = new AbortController();
+      const warnings = [];
+      const onWarning = (warning) => warnings.push(warning.name);
+      process.on("warning", onWarning);
+      const keys = Array.from({ length: 50 }, () => t.key());
+      const locks = await Promise.all(
+        keys.map((key) => backend.acquire({ key, ttlMs: 60_000, signal })),
+      );
+      await Promise.all(locks.map((held) => held.release(signal)));
+      await turn();
+      process.off("warning", onWarning);
+      expect(warnings).toEqual([]);
+      expect(listeners(signal)).toBe(0);
+    });
+
+    test("a crowd that is aborted while it waits leaves nothing behind", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      const holder = await backend.acquire({ key, ttlMs: 60_000 });
+      const controller = new AbortController();
+      const waiting = Array.from({ length: 20 }, () =>
+        lock(backend, () => "entered", {
+          key,
+          signal: controller.signal,
+          acquisition: { timeoutMs: 600_000, maxRetries: 1_000_000, retryDelayMs: 5, backoff: "fixed" },
+        }),
+      );
+      const outcomes = Promise.allSettled(waiting);
+      await turn();
+      // Abort and free the key at the same moment: whoever gets it in that moment must give it back.
+      const released = holder.release();
+      controller.abort();
+      await released;
+      for (const outcome of await outcomes) {
+        if (outcome.status === "rejected") expectAborted(outcome.reason);
+        else expect(outcome.value).toBe("entered");
+      }
+      await untilFree(backend, key);
+      expect(listeners(controller.signal)).toBe(0);
+    });
+  });
+}

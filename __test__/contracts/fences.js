@@ -1,0 +1,80 @@
+import { describe, expect, test } from "vitest";
+import { untilFree } from "../fixtures/wait.js";
+
+export function fences(t) {
+  describe("fences", () => {
+    test("15 digits, from 1, one more for each lock of a key", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      const seen = [];
+      for (let round = 0; round < 12; round++) {
+        const lock = await backend.acquire({ key, ttlMs: 60_000 });
+        seen.push(lock.fence);
+        await lock.release();
+      }
+      expect(seen).toEqual(seen.map((_, index) => String(index + 1).padStart(15, "0")));
+      expect(seen[0]).toBe("000000000000001");
+      expect([...seen].sort()).toEqual(seen);
+    });
+
+    test("each key counts for itself", async () => {
+      const backend = await t.backend();
+      for (const key of [t.key(), t.key()]) {
+        const lock = await backend.acquire({ key, ttlMs: 60_000 });
+        expect(lock.fence).toBe("000000000000001");
+        await lock.release();
+      }
+    });
+
+    test("they survive expiry", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      expect((await backend.acquire({ key, ttlMs: 1 })).fence).toBe("000000000000001");
+      await untilFree(backend, key);
+      const next = await backend.acquire({ key, ttlMs: 60_000 });
+      expect(next.fence).toBe("000000000000002");
+      await next.release();
+    });
+
+    test("a refused acquire, an extend and a look use none up", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      const first = await backend.acquire({ key, ttlMs: 60_000 });
+      await backend.acquire({ key, ttlMs: 60_000 });
+      await first.extend(60_000);
+      expect((await backend.lookup({ key })).fence).toBe(first.fence);
+      await first.release();
+      const second = await backend.acquire({ key, ttlMs: 60_000 });
+      expect(second.fence).toBe("000000000000002");
+      await second.release();
+    });
+
+    test("they grow strictly under contention", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      const seen = [];
+      const contender = async () => {
+        for (let attempt = 0; attempt < 20; attempt++) {
+          const lock = await backend.acquire({ key, ttlMs: 60_000 });
+          if (!lock.ok) continue;
+          seen.push(lock.fence);
+          await lock.release();
+        }
+      };
+      await Promise.all(Array.from({ length: 8 }, contender));
+      expect(seen.length).toBeGreaterThan(0);
+      expect(seen).toEqual([...new Set(seen)].sort());
+    });
+
+    if (t.shared) {
+      test("they survive a new backend on the same data", async () => {
+        const key = t.key();
+        const before = await (await t.another()).acquire({ key, ttlMs: 60_000 });
+        await before.release();
+        const after = await (await t.another()).acquire({ key, ttlMs: 60_000 });
+        expect(after.fence).toBe("000000000000002");
+        await after.release();
+      });
+    }
+  });
+}

@@ -1,0 +1,110 @@
+import { describe, expect, test } from "vitest";
+import { LockError, TIME_TOLERANCE_MS, lock, owns } from "../fixtures/api.js";
+import { aborted, untilFree, untilTime } from "../fixtures/wait.js";
+
+function expectLost(reason) {
+  expect(reason).toBeInstanceOf(LockError);
+  expect(reason.code).toBe("LockLost");
+}
+
+export function lockLoss(t) {
+  // Each test mostly waits for the clock: together they take as long as the longest of them.
+  describe.concurrent("lock(): keeping it and losing it", () => {
+    test("autoExtend keeps the lock beyond its ttl", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      // The ttl is long enough for a machine that stands still for a while.
+      await lock(
+        backend,
+        async ({ lockId, fence, expiresAtMs, signal }) => {
+          await untilTime(expiresAtMs + TIME_TOLERANCE_MS + 200);
+          expect(await owns(backend, lockId)).toBe(true);
+          const info = await backend.lookup({ key });
+          expect(info.fence).toBe(fence);
+          expect(info.expiresAtMs).toBeGreaterThan(expiresAtMs);
+          expect(signal.aborted).toBe(false);
+        },
+        { key, ttlMs: 4_000, autoExtend: true },
+      );
+      expect(await backend.isLocked({ key })).toBe(false);
+    }, 60_000);
+
+    test("autoExtend ends with the function: nothing keeps the lock afterwards", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      let id;
+      await lock(backend, ({ lockId }) => void (id = lockId), { key, ttlMs: 100, autoExtend: true });
+      const next = await backend.acquire({ key, ttlMs: 1 });
+      expect(next.ok).toBe(true);
+      await untilFree(backend, key);
+      expect(await owns(backend, id)).toBe(false);
+    });
+
+    test("a lock that expires under the function aborts context.signal with LockLost", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      const askedAt = performance.now();
+      let seen;
+      const outcome = await lock(
+        backend,
+        async ({ signal }) => {
+          seen = await aborted(signal);
+          return "finished anyway";
+        },
+        { key, ttlMs: 300, autoExtend: false },
+      ).then(
+        (value) => ({ value }),
+        (error) => ({ error }),
+      );
+      expectLost(seen);
+      expect(performance.now() - askedAt).toBeGreaterThanOrEqual(100);
+      if (outcome.error) expectLost(outcome.error);
+      await untilFree(backend, key);
+    });
+
+    test("an error that the function throws because of the loss is passed on", async () => {
+      const backend = await t.backend();
+      const outcome = lock(
+        backend,
+        async ({ signal }) => {
+          await aborted(signal);
+          signal.throwIfAborted();
+        },
+        { key: t.key(), ttlMs: 200, autoExtend: false },
+      );
+      await expect(outcome).rejects.toMatchObject({ name: "LockError", code: "LockLost" });
+    });
+
+    test("autoExtend notices that somebody else took the lock away", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      let seen;
+      await lock(
+        backend,
+        async ({ lockId, signal }) => {
+          await backend.release({ lockId });
+          seen = await aborted(signal);
+        },
+        { key, ttlMs: 900, autoExtend: true },
+      ).catch(expectLost);
+      expectLost(seen);
+    });
+
+    test("the loss of one lock does not touch the next owner's", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      let next;
+      await lock(
+        backend,
+        async ({ signal }) => {
+          await aborted(signal);
+          await untilFree(backend, key);
+          next = await backend.acquire({ key, ttlMs: 60_000 });
+        },
+        { key, ttlMs: 200, autoExtend: false },
+      ).catch(expectLost);
+      expect((await backend.lookup({ key })).fence).toBe(next.fence);
+      expect((await next.release()).ok).toBe(true);
+    });
+  });
+}

@@ -1,0 +1,50 @@
+// The contract: what every backend must do, whatever it stores its locks in.
+// A backend joins with a file of its own that calls `contract(name, spec)`; setup.js describes `spec`.
+
+import { describe, expect, test } from "vitest";
+import { abort } from "./abort.js";
+import { close } from "./close.js";
+import { concurrency } from "./concurrency.js";
+import { contention } from "./contention.js";
+import { disposal } from "./disposal.js";
+import { errors } from "./errors.js";
+import { expiry } from "./expiry.js";
+import { fences } from "./fences.js";
+import { keys } from "./keys.js";
+import { lifecycle } from "./lifecycle.js";
+import { lockAcquisition } from "./lock-acquisition.js";
+import { lockFunction } from "./lock.js";
+import { lockLoss } from "./lock-loss.js";
+import { lookup } from "./lookup.js";
+import { EXPECTED, scenario } from "./scenario.js";
+import { setup } from "./setup.js";
+import { telemetry } from "./telemetry.js";
+
+const PARTS = [
+  lifecycle,
+  contention,
+  fences,
+  keys,
+  expiry,
+  lookup,
+  errors,
+  abort,
+  disposal,
+  lockFunction,
+  lockAcquisition,
+  lockLoss,
+  telemetry,
+  concurrency,
+  close,
+];
+
+export function contract(name, spec) {
+  describe(name, () => {
+    const t = setup(spec);
+    for (const part of PARTS) part(t);
+
+    test("the scripted scenario gives the same transcript as everywhere", async () => {
+      expect(await scenario(await t.isolated())).toEqual(EXPECTED);
+    });
+  });
+}

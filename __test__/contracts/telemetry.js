@@ -1,0 +1,165 @@
+import { createHash } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { generateLockId, lock, withTelemetry } from "../fixtures/api.js";
+import { untilFree } from "../fixtures/wait.js";
+
+const hash = (text) => createHash("sha256").update(text.normalize("NFC")).digest("hex").slice(0, 24);
+
+export function telemetry(t) {
+  describe("telemetry", () => {
+    const observe = async (options) => {
+      const events = [];
+      const backend = withTelemetry(await t.backend(), {
+        onEvent: (event) => events.push(event),
+        ...options,
+      });
+      return { backend, events };
+    };
+
+    test("one event per operation, with hashes and nothing raw", async () => {
+      const { backend, events } = await observe();
+      const key = t.key();
+      const { lockId } = await backend.acquire({ key, ttlMs: 60_000 });
+      await backend.acquire({ key, ttlMs: 60_000 });
+      await backend.isLocked({ key });
+      await backend.lookup({ key });
+      await backend.lookup({ lockId });
+      await backend.extend({ lockId, ttlMs: 60_000 });
+      await backend.release({ lockId });
+      await backend.release({ lockId });
+      await backend.extend({ lockId, ttlMs: 60_000 });
+
+      const keyHash = hash(key);
+      const lockIdHash = hash(lockId);
+      expect(events).toEqual([
+        expect.objectContaining({ type: "acquire", keyHash, lockIdHash, result: "ok" }),
+        { type: "acquire", keyHash, result: "fail", reason: "locked" },
+        { type: "isLocked", keyHash, result: "ok" },
+        expect.objectContaining({ type: "lookup", keyHash, result: "ok" }),
+        expect.objectContaining({ type: "lookup", lockIdHash, result: "ok" }),
+        expect.objectContaining({ type: "extend", lockIdHash, result: "ok" }),
+        expect.objectContaining({ type: "release", lockIdHash, result: "ok" }),
+        expect.objectContaining({ type: "release", lockIdHash, result: "fail", reason: "not-found" }),
+        expect.objectContaining({ type: "extend", lockIdHash, result: "fail", reason: "not-found" }),
+      ]);
+      const text = JSON.stringify(events);
+      expect(text).not.toContain(key);
+      expect(text).not.toContain(lockId);
+    });
+
+    test("reasons: a lock that never was, and one that expired", async () => {
+      const { backend, events } = await observe();
+      await backend.release({ lockId: generateLockId() });
+      await backend.extend({ lockId: generateLockId(), ttlMs: 1000 });
+      expect(events.map((event) => event.reason)).toEqual(["not-found", "not-found"]);
+
+      // A store that has removed the lock by then cannot know that it expired.
+      const allowed = t.removedAtTtl ? ["expired", "not-found"] : ["expired"];
+      for (const end of ["release", "extend"]) {
+        const key = t.key();
+        const { lockId } = await backend.acquire({ key, ttlMs: 1 });
+        await untilFree(backend, key);
+        events.length = 0;
+        expect((await backend[end]({ lockId, ttlMs: 1000 })).ok).toBe(false);
+        expect(allowed).toContain(events[0].reason);
+      }
+    });
+
+    test("handles report too", async () => {
+      const { backend, events } = await observe();
+      const first = await backend.acquire({ key: t.key(), ttlMs: 60_000 });
+      await first.extend(60_000);
+      await first.release();
+      const second = await backend.acquire({ key: t.key(), ttlMs: 60_000 });
+      await second[Symbol.asyncDispose]();
+      expect(events.map((event) => `${event.type} ${event.result}`)).toEqual([
+        "acquire ok",
+        "extend ok",
+        "release ok",
+        "acquire ok",
+        "release ok",
+      ]);
+    });
+
+    test("lock() over a decorated backend reports its acquire and its release", async () => {
+      const { backend, events } = await observe();
+      await lock(backend, () => {}, { key: t.key() });
+      expect(events.map((event) => `${event.type} ${event.result}`)).toEqual([
+        "acquire ok",
+        "release ok",
+      ]);
+    });
+
+    test("includeRaw adds key and lockId, for all or for chosen events", async () => {
+      const key = t.key();
+      const all = await observe({ includeRaw: true });
+      const { lockId } = await all.backend.acquire({ key, ttlMs: 60_000 });
+      await all.backend.release({ lockId });
+      expect(all.events[0]).toMatchObject({ type: "acquire", key, lockId });
+      expect(all.events[1]).toMatchObject({ type: "release", lockId });
+
+      const chosen = await observe({ includeRaw: (event) => event.type === "isLocked" });
+      await chosen.backend.isLocked({ key });
+      await chosen.backend.lookup({ key });
+      expect(chosen.events[0].key).toBe(key);
+      expect(chosen.events[1].key).toBeUndefined();
+    });
+
+    test("a throwing or rejecting callback or predicate disturbs nothing", async () => {
+      const boom = () => {
+        throw new Error("boom");
+      };
+      const decorations = [
+        { onEvent: boom },
+        { onEvent: () => Promise.reject(new Error("boom")) },
+        { onEvent: () => {}, includeRaw: boom },
+      ];
+      for (const options of decorations) {
+        const backend = withTelemetry(await t.backend(), options);
+        const key = t.key();
+        const held = await backend.acquire({ key, ttlMs: 60_000 });
+        expect(held.ok).toBe(true);
+        expect(await backend.isLocked({ key })).toBe(true);
+        expect((await held.release()).ok).toBe(true);
+      }
+    });
+
+    test("a throwing predicate reveals nothing", async () => {
+      const { backend, events } = await observe({
+        includeRaw: () => {
+          throw new Error("boom");
+        },
+      });
+      const key = t.key();
+      await backend.isLocked({ key });
+      expect(JSON.stringify(events)).not.toContain(key);
+    });
+
+    test("errors pass through", async () => {
+      const { backend } = await observe();
+      await expect(backend.acquire({ key: "", ttlMs: 1000 })).rejects.toMatchObject({
+        name: "LockError",
+        code: "InvalidArgument",
+      });
+    });
+
+    test("a decorated backend keeps capabilities, and the original stays silent", async () => {
+      const original = await t.backend();
+      const { backend, events } = await observe();
+      expect(backend.capabilities).toEqual(original.capabilities);
+      await original.isLocked({ key: t.key() });
+      expect(events).toEqual([]);
+    });
+
+    test("results are those of the original", async () => {
+      const original = await t.backend();
+      const { backend } = await observe();
+      const key = t.key();
+      const held = await backend.acquire({ key, ttlMs: 60_000 });
+      expect(await backend.lookup({ key })).toEqual(await original.lookup({ key }));
+      expect(held.fence).toBe("000000000000001");
+      expect(Object.keys(await backend.release({ lockId: held.lockId }))).toEqual(["ok"]);
+      expect(await backend.lookup({ key })).toBeNull();
+    });
+  });
+}
