@@ -17,14 +17,27 @@ const SCHEMES = {
 const KNOWN = "redis:, rediss:, postgres:, postgresql:, firestore:, sqlite:, memory:";
 
 /**
+ * @param {unknown} url
+ * @returns {string | undefined}
+ */
+function textOf(url) {
+  if (typeof url === "string") return url;
+  try {
+    return url instanceof URL ? url.href : undefined;
+  } catch {
+    return undefined; // an object that does not even let itself be looked at
+  }
+}
+
+/**
  * @param {string | URL} url
  * @param {any} [options]
  */
 export function createBackend(url, options) {
-  if (typeof url !== "string" && !(url instanceof URL)) {
+  const text = textOf(url);
+  if (text === undefined) {
     throw invalidArgument(`createBackend() needs a URL that starts with one of ${KNOWN}`);
   }
-  const text = String(url);
   // Only the scheme is ever named in a message: the rest may hold a password.
   const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(text)?.[0].toLowerCase() ?? "";
   if (!Object.hasOwn(SCHEMES, scheme)) {
