@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
 import { LockError, generateLockId, lock } from "../fixtures/api.js";
-import { turn } from "../fixtures/wait.js";
 import { rejection } from "./setup.js";
 
 export function close(t) {
@@ -47,19 +46,6 @@ export function close(t) {
         if (outcome.status === "rejected") expect(outcome.reason).toBeInstanceOf(LockError);
         else expect(outcome.value.ok).toBe(true);
       }
-    });
-
-    test("a lock() that waits is told", async () => {
-      const backend = await t.isolated();
-      await backend.acquire({ key: "k", ttlMs: 600_000 });
-      const waiting = lock(backend, () => {}, {
-        key: "k",
-        acquisition: { timeoutMs: 600_000, retryDelayMs: 300_000 },
-      });
-      const failed = rejection(waiting);
-      await turn();
-      await backend.close();
-      expect(await failed).toBeInstanceOf(LockError);
     });
 
     test("await using closes", async () => {

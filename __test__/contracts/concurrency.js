@@ -46,7 +46,7 @@ export function concurrency(t) {
       const key = t.key();
       const checker = new OverlapChecker();
       const worker = async () => {
-        for (let done = 0; done < 2; ) {
+        for (let done = 0; done < 2;) {
           const held = await backend.acquire({ key, ttlMs: 120_000 });
           if (!held.ok) {
             await turn();

@@ -95,7 +95,8 @@ export function disposal(t) {
     test("extend works through a handle as often as wanted", async () => {
       const backend = await t.backend();
       const lock = await backend.acquire({ key: t.key(), ttlMs: 60_000 });
-      for (const ttlMs of [70_000, 80_000, 90_000]) expect((await lock.extend(ttlMs)).ok).toBe(true);
+      for (const ttlMs of [70_000, 80_000, 90_000])
+        expect((await lock.extend(ttlMs)).ok).toBe(true);
       await lock.release();
       expect((await lock.extend(60_000)).ok).toBe(false);
     });

@@ -19,7 +19,12 @@ function stub(release = async () => ({ ok: true })) {
   const backend = {
     capabilities: { backend: "stub", supportsFencing: true, timeAuthority: "client" },
     calls: [],
-    acquire: async () => ({ ok: true, lockId: generateLockId(), expiresAtMs: Date.now() + 1e6, fence: "1" }),
+    acquire: async () => ({
+      ok: true,
+      lockId: generateLockId(),
+      expiresAtMs: Date.now() + 1e6,
+      fence: "1",
+    }),
     release: (options) => {
       backend.calls.push(options);
       return release(options);
@@ -163,7 +168,9 @@ describe("a release that fails", () => {
     const backend = stub(() => {
       throw new Error("at once");
     });
-    const handle = decorateAcquireResult(backend, granted(), KEY, (error) => seen.push(error.message));
+    const handle = decorateAcquireResult(backend, granted(), KEY, (error) =>
+      seen.push(error.message),
+    );
     await handle[Symbol.asyncDispose]();
     expect(seen).toEqual(["at once"]);
   });
@@ -192,9 +199,15 @@ describe("disposeTimeoutMs", () => {
   test("bounds the wait for a release that hangs, and says so", async () => {
     const seen = [];
     const backend = stub(() => new Promise(() => {}));
-    const handle = decorateAcquireResult(backend, granted(), KEY, (error, context) => {
-      seen.push([error, context]);
-    }, 20);
+    const handle = decorateAcquireResult(
+      backend,
+      granted(),
+      KEY,
+      (error, context) => {
+        seen.push([error, context]);
+      },
+      20,
+    );
     await handle[Symbol.asyncDispose]();
     expect(seen).toHaveLength(1);
     expect(seen[0][0]).toBeInstanceOf(Error);
@@ -316,7 +329,9 @@ describe("lock() over a backend whose release fails", () => {
   test("a lock that is gone at the end is no error", async () => {
     const seen = [];
     const backend = stub(async () => ({ ok: false }));
-    expect(await lock(backend, () => "done", { key: KEY, onReleaseError: (e) => seen.push(e) })).toBe("done");
+    expect(
+      await lock(backend, () => "done", { key: KEY, onReleaseError: (e) => seen.push(e) }),
+    ).toBe("done");
     expect(seen).toEqual([]);
   });
 

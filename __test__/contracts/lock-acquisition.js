@@ -25,7 +25,12 @@ export function lockAcquisition(t) {
       const order = [];
       const waiting = lock(backend, () => order.push("entered"), {
         key,
-        acquisition: { maxRetries: 1_000_000, retryDelayMs: 5, backoff: "fixed", timeoutMs: 600_000 },
+        acquisition: {
+          maxRetries: 1_000_000,
+          retryDelayMs: 5,
+          backoff: "fixed",
+          timeoutMs: 600_000,
+        },
       });
       for (let i = 0; i < 10; i++) await turn();
       order.push("released");
@@ -41,7 +46,12 @@ export function lockAcquisition(t) {
       const askedAt = performance.now();
       const fence = await lock(backend, (context) => context.fence, {
         key,
-        acquisition: { maxRetries: 1_000_000, retryDelayMs: 10, backoff: "fixed", timeoutMs: 600_000 },
+        acquisition: {
+          maxRetries: 1_000_000,
+          retryDelayMs: 10,
+          backoff: "fixed",
+          timeoutMs: 600_000,
+        },
       });
       expect(fence > holder.fence).toBe(true);
       expect(performance.now() - askedAt).toBeGreaterThan(0);
@@ -103,7 +113,10 @@ export function lockAcquisition(t) {
       const { backend, key, holder } = await held();
       for (const maxRetries of [0, 1, 3]) {
         const error = await rejection(
-          lock(backend, never, { key, acquisition: { maxRetries, retryDelayMs: 1, timeoutMs: 600_000 } }),
+          lock(backend, never, {
+            key,
+            acquisition: { maxRetries, retryDelayMs: 1, timeoutMs: 600_000 },
+          }),
         );
         expect(error.code).toBe("AcquisitionTimeout");
         expect(error.message).toContain("Failed to acquire lock");
@@ -118,7 +131,10 @@ export function lockAcquisition(t) {
       let attempts = 0;
       const counting = { ...backend, acquire: (opts) => (attempts++, backend.acquire(opts)) };
       await rejection(
-        lock(counting, never, { key, acquisition: { maxRetries: 4, retryDelayMs: 1, timeoutMs: 600_000 } }),
+        lock(counting, never, {
+          key,
+          acquisition: { maxRetries: 4, retryDelayMs: 1, timeoutMs: 600_000 },
+        }),
       );
       expect(attempts).toBe(5);
       await holder.release();
@@ -132,7 +148,13 @@ export function lockAcquisition(t) {
           const holder = await backend.acquire({ key, ttlMs: 600_000 });
           const waiting = lock(backend, () => "entered", {
             key,
-            acquisition: { backoff, jitter, retryDelayMs: 1, maxRetries: 1_000_000, timeoutMs: 600_000 },
+            acquisition: {
+              backoff,
+              jitter,
+              retryDelayMs: 1,
+              maxRetries: 1_000_000,
+              timeoutMs: 600_000,
+            },
           });
           await turn();
           await holder.release();
@@ -149,9 +171,7 @@ export function lockAcquisition(t) {
     test.each(SIGNALS)("%s aborted beforehand: no attempt is made", async (_, config, text) => {
       const backend = await t.backend();
       const key = t.key();
-      const error = await rejection(
-        lock(backend, never, { key, ...config(AbortSignal.abort()) }),
-      );
+      const error = await rejection(lock(backend, never, { key, ...config(AbortSignal.abort()) }));
       expect(error).toBeInstanceOf(LockError);
       expect(error.code).toBe("Aborted");
       expect(error.message).toContain(text);
@@ -210,7 +230,12 @@ export function lockAcquisition(t) {
       const { backend, key, holder } = await held();
       const waiting = lock(backend, () => "first", {
         key,
-        acquisition: { maxRetries: 1_000_000, retryDelayMs: 5, backoff: "fixed", timeoutMs: 600_000 },
+        acquisition: {
+          maxRetries: 1_000_000,
+          retryDelayMs: 5,
+          backoff: "fixed",
+          timeoutMs: 600_000,
+        },
       });
       expect(await lock(backend, () => "second", { key: t.key() })).toBe("second");
       await holder.release();

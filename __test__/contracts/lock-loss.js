@@ -33,7 +33,11 @@ export function lockLoss(t) {
       const backend = await t.backend();
       const key = t.key();
       let id;
-      await lock(backend, ({ lockId }) => void (id = lockId), { key, ttlMs: 100, autoExtend: true });
+      await lock(backend, ({ lockId }) => void (id = lockId), {
+        key,
+        ttlMs: 100,
+        autoExtend: true,
+      });
       const next = await backend.acquire({ key, ttlMs: 1 });
       expect(next.ok).toBe(true);
       await untilFree(backend, key);

@@ -130,6 +130,36 @@ export function lockFunction(t) {
       expect(await backend.isLocked({ key })).toBe(false);
     });
 
+    test("config.signal aborted while the function runs reaches context.signal", async () => {
+      const backend = await t.backend();
+      const controller = new AbortController();
+      const reason = new Error("enough");
+      const seen = await lock(
+        backend,
+        (context) => {
+          expect(context.signal.aborted).toBe(false);
+          controller.abort(reason);
+          return context.signal.reason;
+        },
+        { key: t.key(), signal: controller.signal },
+      );
+      expect(seen).toBe(reason);
+    });
+
+    test("a signal that misbehaves does not keep the lock from being released", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      const refuse = () => {
+        throw new Error("no listeners here");
+      };
+      const signal = { aborted: false, addEventListener: refuse, removeEventListener: refuse };
+      const outcome = await lock(backend, () => "done", { key, signal }).catch(
+        (error) => error.code,
+      );
+      expect(["done", "InvalidArgument"]).toContain(outcome);
+      expect(await backend.isLocked({ key })).toBe(false);
+    });
+
     test.each([
       ["no key", {}],
       ["an empty key", { key: "" }],
@@ -170,7 +200,9 @@ export function lockFunction(t) {
 
     test("undefined means the default", async () => {
       const backend = await t.backend();
-      const nothing = Object.fromEntries(Object.keys(LOCK_DEFAULTS).map((name) => [name, undefined]));
+      const nothing = Object.fromEntries(
+        Object.keys(LOCK_DEFAULTS).map((name) => [name, undefined]),
+      );
       const result = await lock(backend, () => "done", {
         key: t.key(),
         ttlMs: undefined,

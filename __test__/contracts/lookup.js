@@ -12,7 +12,8 @@ import {
 } from "../fixtures/api.js";
 
 // Written out here on purpose: the expectation must not come from the code under test.
-const hash = (text) => createHash("sha256").update(text.normalize("NFC")).digest("hex").slice(0, 24);
+const hash = (text) =>
+  createHash("sha256").update(text.normalize("NFC")).digest("hex").slice(0, 24);
 
 export function lookup(t) {
   describe("lookup", () => {
@@ -98,7 +99,9 @@ export function lookup(t) {
         await lookupDebug(backend, { lockId }),
       ];
       for (const info of seen) {
-        expect(Object.fromEntries(Object.entries(info))).toEqual(Object.fromEntries(Object.entries(raw)));
+        expect(Object.fromEntries(Object.entries(info))).toEqual(
+          Object.fromEntries(Object.entries(raw)),
+        );
       }
       await release();
       expect(await getByKeyRaw(backend, key)).toBeNull();

@@ -53,7 +53,9 @@ export async function scenario(backend) {
     return ids.get(lockId);
   };
   const reasons = [];
-  const watched = withTelemetry(backend, { onEvent: (event) => reasons.push(event.reason ?? "ok") });
+  const watched = withTelemetry(backend, {
+    onEvent: (event) => reasons.push(event.reason ?? "ok"),
+  });
 
   const tell = async (what, promise, show = JSON.stringify) => {
     const line = await promise.then(
@@ -80,8 +82,16 @@ export async function scenario(backend) {
   await tell("lookup by key", watched.lookup({ key }), found);
   await tell("lookup by id", watched.lookup({ lockId: first.lockId }), found);
   await tell("owns", owns(watched, first.lockId));
-  await tell("raw", getByIdRaw(backend, first.lockId), (info) => `${info.key} ${name(info.lockId)}`);
-  await tell("extend", watched.extend({ lockId: first.lockId, ttlMs: 90_000 }), ({ ok }) => `${ok}`);
+  await tell(
+    "raw",
+    getByIdRaw(backend, first.lockId),
+    (info) => `${info.key} ${name(info.lockId)}`,
+  );
+  await tell(
+    "extend",
+    watched.extend({ lockId: first.lockId, ttlMs: 90_000 }),
+    ({ ok }) => `${ok}`,
+  );
   await tell("release", watched.release({ lockId: first.lockId }));
   await tell("release again", watched.release({ lockId: first.lockId }));
   await tell("extend after release", watched.extend({ lockId: first.lockId, ttlMs: 1 }));
@@ -100,13 +110,25 @@ export async function scenario(backend) {
   await tell("dispose", third[Symbol.asyncDispose](), String);
   await tell("isLocked", watched.isLocked({ key }));
 
-  await tell("lock()", lock(watched, ({ fence }) => `inside with ${fence}`, { key }));
-  await tell("lock() without telemetry", lock(backend, ({ fence }) => fence, { key }));
-  await tell("lock() that fails", lock(watched, () => Promise.reject(new TypeError("no")), { key }));
+  await tell(
+    "lock()",
+    lock(watched, ({ fence }) => `inside with ${fence}`, { key }),
+  );
+  await tell(
+    "lock() without telemetry",
+    lock(backend, ({ fence }) => fence, { key }),
+  );
+  await tell(
+    "lock() that fails",
+    lock(watched, () => Promise.reject(new TypeError("no")), { key }),
+  );
   const blocker = await watched.acquire({ key, ttlMs: 60_000 });
   lines.push(`acquire: ${acquired(blocker)}`);
   const impatient = { key, acquisition: { maxRetries: 0 } };
-  await tell("lock() on a held key", lock(watched, () => "inside", impatient));
+  await tell(
+    "lock() on a held key",
+    lock(watched, () => "inside", impatient),
+  );
   await blocker.release();
 
   await tell("empty key", watched.acquire({ key: "", ttlMs: 1000 }));

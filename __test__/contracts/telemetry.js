@@ -3,7 +3,8 @@ import { describe, expect, test } from "vitest";
 import { generateLockId, lock, withTelemetry } from "../fixtures/api.js";
 import { untilFree } from "../fixtures/wait.js";
 
-const hash = (text) => createHash("sha256").update(text.normalize("NFC")).digest("hex").slice(0, 24);
+const hash = (text) =>
+  createHash("sha256").update(text.normalize("NFC")).digest("hex").slice(0, 24);
 
 export function telemetry(t) {
   describe("telemetry", () => {
@@ -39,8 +40,18 @@ export function telemetry(t) {
         expect.objectContaining({ type: "lookup", lockIdHash, result: "ok" }),
         expect.objectContaining({ type: "extend", lockIdHash, result: "ok" }),
         expect.objectContaining({ type: "release", lockIdHash, result: "ok" }),
-        expect.objectContaining({ type: "release", lockIdHash, result: "fail", reason: "not-found" }),
-        expect.objectContaining({ type: "extend", lockIdHash, result: "fail", reason: "not-found" }),
+        expect.objectContaining({
+          type: "release",
+          lockIdHash,
+          result: "fail",
+          reason: "not-found",
+        }),
+        expect.objectContaining({
+          type: "extend",
+          lockIdHash,
+          result: "fail",
+          reason: "not-found",
+        }),
       ]);
       const text = JSON.stringify(events);
       expect(text).not.toContain(key);

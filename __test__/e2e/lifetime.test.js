@@ -3,7 +3,8 @@
 import { expect, test } from "vitest";
 import { JS, run } from "../fixtures/node.js";
 
-const program = (body) => run(`
+const program = (body) =>
+  run(`
   import { lock } from "${JS}index.js";
   import { createMemoryBackend } from "${JS}memory.js";
   const backend = createMemoryBackend();

@@ -31,18 +31,25 @@ test("import and require give the same module, with one LockError", async () => 
 });
 
 test("require() alone, without a warning", async () => {
-  const result = await node(["--input-type=commonjs", "--eval", `
+  const result = await node([
+    "--input-type=commonjs",
+    "--eval",
+    `
     const { LockError, lock } = require("syncguard");
     const { createMemoryBackend } = require("syncguard/memory");
     lock(createMemoryBackend(), ({ fence }) => console.log(fence, typeof LockError), { key: "k" });
-  `]);
+  `,
+  ]);
   expect(result).toMatchObject({ code: 0, stderr: "", stdout: "000000000000001 function\n" });
 });
 
-test.each(["syncguard", "syncguard/common", "syncguard/memory"])("%s loads by itself", async (name) => {
-  const result = await run(`console.log(Object.keys(await import("${name}")).length > 0);`);
-  expect(result).toMatchObject({ code: 0, stderr: "", stdout: "true\n" });
-});
+test.each(["syncguard", "syncguard/common", "syncguard/memory"])(
+  "%s loads by itself",
+  async (name) => {
+    const result = await run(`console.log(Object.keys(await import("${name}")).length > 0);`);
+    expect(result).toMatchObject({ code: 0, stderr: "", stdout: "true\n" });
+  },
+);
 
 test("two copies of the package in one process", async () => {
   // As when two dependencies each bring their own: the addon is then loaded from two files.

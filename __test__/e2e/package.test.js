@@ -2,7 +2,15 @@
 // that was built here, used from ES modules, from CommonJS and from TypeScript with `await using`.
 
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -18,12 +26,19 @@ function npm(args, cwd) {
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.toLowerCase().startsWith("npm_")),
   );
-  return execFileSync("npm", args, { cwd, env, encoding: "utf8", shell: process.platform === "win32" });
+  return execFileSync("npm", args, {
+    cwd,
+    env,
+    encoding: "utf8",
+    shell: process.platform === "win32",
+  });
 }
 
 /** Packs a folder; returns what npm says about the tarball, and its path. */
 function pack(from) {
-  const [info] = JSON.parse(npm(["pack", "--json", "--ignore-scripts", "--pack-destination", folder], from));
+  const [info] = JSON.parse(
+    npm(["pack", "--json", "--ignore-scripts", "--pack-destination", folder], from),
+  );
   return { path: join(folder, info.filename), files: info.files.map((file) => file.path) };
 }
 
@@ -38,10 +53,17 @@ beforeAll(() => {
   mkdirSync(app);
   cpSync(join(ROOT, "__test__/fixtures/app"), app, { recursive: true });
   writeFileSync(join(app, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  npm(["install", "--offline", "--no-audit", "--no-fund", packed.main.path, packed.native.path], app);
+  npm(
+    ["install", "--offline", "--no-audit", "--no-fund", packed.main.path, packed.native.path],
+    app,
+  );
   // Only for the compiler: what a TypeScript project has anyway.
-  cpSync(join(ROOT, "node_modules/@types/node"), join(app, "node_modules/@types/node"), { recursive: true });
-  cpSync(join(ROOT, "node_modules/undici-types"), join(app, "node_modules/undici-types"), { recursive: true });
+  cpSync(join(ROOT, "node_modules/@types/node"), join(app, "node_modules/@types/node"), {
+    recursive: true,
+  });
+  cpSync(join(ROOT, "node_modules/undici-types"), join(app, "node_modules/undici-types"), {
+    recursive: true,
+  });
 }, 300_000);
 
 test("the tarballs hold what is needed and nothing else", () => {
@@ -52,7 +74,10 @@ test("the tarballs hold what is needed and nothing else", () => {
   expect(main.files).toContain("js/index.js");
   expect(main.files).toContain("js/native.js");
   const strange = main.files.filter(
-    (file) => !/^(js\/.+\.(js|d\.ts)|types\/.+\.d\.ts|index\.d\.ts|package\.json|[A-Z]+(\.md)?)$/.test(file),
+    (file) =>
+      !/^(js\/.+\.(js|d\.ts)|types\/.+\.d\.ts|index\.d\.ts|package\.json|[A-Z]+(\.md)?)$/.test(
+        file,
+      ),
   );
   expect(strange).toEqual([]);
   expect(native.files).toContain(addon);
@@ -80,13 +105,13 @@ test("from CommonJS", async () => {
 });
 
 test("from TypeScript, with await using", async () => {
-  const compiled = await node([join(ROOT, "node_modules/typescript/bin/tsc"), "-p", "."], { cwd: app });
+  const compiled = await node([join(ROOT, "node_modules/typescript/bin/tsc"), "-p", "."], {
+    cwd: app,
+  });
   expect(compiled).toMatchObject({ code: 0, stdout: "", stderr: "" });
   const result = await node(["out/typed.js"], { cwd: app });
   expect(result).toMatchObject({ code: 0, stderr: "" });
-  expect(result.stdout).toBe(
-    "typed 000000000000001 null 000000000000002 InvalidArgument\n",
-  );
+  expect(result.stdout).toBe("typed 000000000000001 null 000000000000002 InvalidArgument\n");
 }, 120_000);
 
 test("the addon comes from the platform package", async () => {
@@ -95,5 +120,7 @@ test("the addon comes from the platform package", async () => {
     console.log(process.report.getReport().sharedObjects.filter((name) => name.endsWith(".node")).join());
   `;
   const result = await node(["--input-type=module", "--eval", source], { cwd: app });
-  expect(result.stdout.trim()).toBe(join(app, "node_modules", `syncguard-${packed.platform}`, packed.addon));
+  expect(result.stdout.trim()).toBe(
+    join(app, "node_modules", `syncguard-${packed.platform}`, packed.addon),
+  );
 });

@@ -7,7 +7,8 @@ import { run } from "../fixtures/node.js";
 const THREAD = new URL("../fixtures/thread.js", import.meta.url).href;
 const API = new URL("../fixtures/api.js", import.meta.url).href;
 
-const program = (body) => run(`
+const program = (body) =>
+  run(`
   import { on, once } from "node:events";
   import { Worker } from "node:worker_threads";
   import { createMemoryBackend, lock } from "${API}";

@@ -16,7 +16,7 @@ import {
   normalizeAndValidateKey,
   validateLockId,
 } from "../fixtures/api.js";
-import { anything } from "./arbitraries.js";
+import { Box, anything } from "./arbitraries.js";
 
 const RUNS = { numRuns: 2000 };
 const bytes = (text) => Buffer.byteLength(text);
@@ -37,9 +37,9 @@ const text = (maxLength) =>
     fc.string({ unit: "grapheme", maxLength }),
     fc.string({ unit: "binary", maxLength }),
     fc.string({ maxLength }),
-    fc.constantFrom("a", "é", "😀", "e\u0301", ":", "\0").chain((unit) =>
-      fc.integer({ min: 0, max: maxLength }).map((count) => unit.repeat(count)),
-    ),
+    fc
+      .constantFrom("a", "é", "😀", "e\u0301", ":", "\0")
+      .chain((unit) => fc.integer({ min: 0, max: maxLength }).map((count) => unit.repeat(count))),
   );
 
 describe("makeStorageKey", () => {
@@ -98,8 +98,8 @@ describe("makeStorageKey", () => {
 
   test("any values", () => {
     fc.assert(
-      fc.property(anything, anything, anything, anything, (...values) => {
-        const { value } = attempt(() => makeStorageKey(...values));
+      fc.property(anything, anything, anything, anything, (...boxes) => {
+        const { value } = attempt(() => makeStorageKey(...boxes.map((box) => box.open())));
         if (value !== undefined) expect(typeof value).toBe("string");
       }),
       RUNS,
@@ -125,9 +125,11 @@ describe("keys and ids", () => {
 
   test("normalizeAndValidateKey: any value", () => {
     fc.assert(
-      fc.property(anything, (value) => {
+      fc.property(anything, (box) => {
+        const value = box.open();
         const result = attempt(() => normalizeAndValidateKey(value));
-        if (typeof value !== "string") expect(result.error.message).toContain("Key must be a string");
+        if (typeof value !== "string")
+          expect(result.error.message).toContain("Key must be a string");
       }),
       RUNS,
     );
@@ -139,9 +141,12 @@ describe("keys and ids", () => {
       minLength: 20,
       maxLength: 24,
     });
+    const texts = fc.oneof(nearly, fc.constant(generateLockId())).map((value) => new Box(value));
     fc.assert(
-      fc.property(fc.oneof(nearly, anything, fc.constant(generateLockId())), (value) => {
-        const valid = typeof value === "string" && /^[A-Za-z0-9_-]{22}$/.test(value) && value.length === 22;
+      fc.property(fc.oneof(texts, anything), (box) => {
+        const value = box.open();
+        const valid =
+          typeof value === "string" && /^[A-Za-z0-9_-]{22}$/.test(value) && value.length === 22;
         const { error } = attempt(() => validateLockId(value));
         expect(error === undefined).toBe(valid);
         if (error) expect(error.message).toContain("Invalid lockId format");
@@ -164,13 +169,19 @@ describe("keys and ids", () => {
       }),
       RUNS,
     );
-    fc.assert(fc.property(anything, (value) => void attempt(() => hashKey(value))), RUNS);
+    fc.assert(
+      fc.property(anything, (box) => void attempt(() => hashKey(box.open()))),
+      RUNS,
+    );
   });
 });
 
 describe("formatFence", () => {
   test("15 digits, in order", () => {
-    const count = fc.oneof(fc.integer({ min: 0, max: 2 ** 40 }), fc.bigInt({ min: 0n, max: 10n ** 15n - 1n }));
+    const count = fc.oneof(
+      fc.integer({ min: 0, max: 2 ** 40 }),
+      fc.bigInt({ min: 0n, max: 10n ** 15n - 1n }),
+    );
     fc.assert(
       fc.property(count, count, (one, other) => {
         const [first, second] = [formatFence(one), formatFence(other)];
@@ -184,8 +195,8 @@ describe("formatFence", () => {
 
   test("any value", () => {
     fc.assert(
-      fc.property(anything, (value) => {
-        const result = attempt(() => formatFence(value));
+      fc.property(anything, (box) => {
+        const result = attempt(() => formatFence(box.open()));
         if (result.error === undefined) expect(result.value).toMatch(/^\d{15}$/);
       }),
       RUNS,

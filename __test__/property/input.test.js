@@ -18,7 +18,8 @@ import {
   owns,
   withTelemetry,
 } from "../fixtures/api.js";
-import { anything, fields } from "./arbitraries.js";
+import { createCustomBackend } from "../fixtures/custom-backend.js";
+import { Box, anything, fields } from "./arbitraries.js";
 
 const RUNS = { numRuns: 1000 };
 const backend = createMemoryBackend();
@@ -63,7 +64,7 @@ describe.each(Object.entries(OPERATIONS))("%s", (name, [good, isSuccess]) => {
     const seen = new Set();
     await fc.assert(
       fc.asyncProperty(fields(good), async (options) => {
-        seen.add(await outcome(() => backend[name](options), isSuccess));
+        seen.add(await outcome(() => backend[name](options.open()), isSuccess));
       }),
       RUNS,
     );
@@ -74,7 +75,7 @@ describe.each(Object.entries(OPERATIONS))("%s", (name, [good, isSuccess]) => {
   test("anything instead of options", async () => {
     await fc.assert(
       fc.asyncProperty(anything, async (options) => {
-        await outcome(() => backend[name](options), isSuccess);
+        await outcome(() => backend[name](options.open()), isSuccess);
       }),
       RUNS,
     );
@@ -84,7 +85,7 @@ describe.each(Object.entries(OPERATIONS))("%s", (name, [good, isSuccess]) => {
     const observed = withTelemetry(backend, { onEvent: () => {}, includeRaw: true });
     await fc.assert(
       fc.asyncProperty(fc.oneof(fields(good), anything), async (options) => {
-        await outcome(() => observed[name](options), isSuccess);
+        await outcome(() => observed[name](options.open()), isSuccess);
       }),
       RUNS,
     );
@@ -97,8 +98,8 @@ describe("handles", () => {
       fc.asyncProperty(anything, anything, async (ttlMs, anySignal) => {
         const held = await backend.acquire({ key: "handle", ttlMs: 60_000 });
         expect(held.ok).toBe(true);
-        await outcome(() => held.extend(ttlMs, anySignal), isMutation);
-        await outcome(() => held.release(anySignal), isMutation);
+        await outcome(() => held.extend(ttlMs.open(), anySignal.open()), isMutation);
+        await outcome(() => held.release(anySignal.open()), isMutation);
         await held[Symbol.asyncDispose]();
         expect(await backend.isLocked({ key: "handle" })).toBe(false);
       }),
@@ -108,9 +109,11 @@ describe("handles", () => {
 
   test("acquireHandle", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.oneof(fc.constant(backend), anything), fields({ key: "k", ttlMs: 1 }),
+      fc.asyncProperty(
+        fc.oneof(fc.constant(new Box(backend)), anything),
+        fields({ key: "k", ttlMs: 1 }),
         async (given, options) => {
-          await outcome(() => acquireHandle(given, options), isMutation);
+          await outcome(() => acquireHandle(given.open(), options.open()), isMutation);
         },
       ),
       RUNS,
@@ -129,18 +132,24 @@ describe("lock()", () => {
   });
   const config = fc.oneof(
     fields({ key: "k", ttlMs: 1000, signal, onReleaseError: () => {}, autoExtend: true }),
-    fc.record({ key: fc.uuid(), acquisition: fc.oneof(acquisition, anything) }),
+    fc
+      .oneof(acquisition, anything)
+      .map((given) => new Box({ key: "k", acquisition: given.open() })),
     anything,
   );
   const isDone = (value) => value === "done";
 
-  test("any config", async () => {
+  const MAKERS = {
+    "a native backend": createMemoryBackend,
+    "a hand-made one": createCustomBackend,
+  };
+  test.each(Object.entries(MAKERS))("any config, over %s", async (_, make) => {
     const seen = new Set();
     await fc.assert(
       fc.asyncProperty(config, async (given) => {
         // A backend of its own: nobody holds the key, so nothing can be waited for.
-        const own = createMemoryBackend();
-        seen.add(await outcome(() => lock(own, () => "done", given), isDone));
+        const own = make();
+        seen.add(await outcome(() => lock(own, () => "done", given.open()), isDone));
         await own.close();
       }),
       RUNS,
@@ -151,13 +160,14 @@ describe("lock()", () => {
 
   test("anything instead of the function or the backend", async () => {
     await fc.assert(
-      fc.asyncProperty(anything, async (given) => {
+      fc.asyncProperty(anything, async (box) => {
+        const given = box.open();
         if (typeof given !== "function") {
-          const code = await outcome(() => lock(backend, given, { key: "fn" }), () => false);
-          expect(code).toBe("InvalidArgument");
-          const other = await outcome(() => lock(given, () => {}, { key: "fn" }), () => false);
-          expect(other).toBe("InvalidArgument");
+          const noFunction = () => lock(backend, given, { key: "fn" });
+          expect(await outcome(noFunction, () => false)).toBe("InvalidArgument");
         }
+        const noBackend = () => lock(given, () => {}, { key: "fn" });
+        expect(await outcome(noBackend, () => false)).toBe("InvalidArgument");
       }),
       RUNS,
     );
@@ -169,8 +179,11 @@ describe("helpers", () => {
   test.each(Object.entries(HELPERS))("%s", async (_, helper) => {
     await fc.assert(
       fc.asyncProperty(anything, fc.oneof(fields({ signal }), anything), async (value, options) => {
-        await outcome(() => helper(backend, value, options), isInfo);
-        await outcome(() => helper(value, "key", options), () => false);
+        await outcome(() => helper(backend, value.open(), options.open()), isInfo);
+        await outcome(
+          () => helper(value.open(), "key", options.open()),
+          () => false,
+        );
       }),
       RUNS,
     );
@@ -179,10 +192,13 @@ describe("helpers", () => {
   test("owns and lookupDebug", async () => {
     await fc.assert(
       fc.asyncProperty(anything, fields({ key: "k", lockId }), async (value, query) => {
-        await outcome(() => owns(backend, value), isBoolean);
-        await outcome(() => owns(value, lockId), () => false);
-        await outcome(() => lookupDebug(backend, query), isInfo);
-        await outcome(() => lookupDebug(backend, value), isInfo);
+        await outcome(() => owns(backend, value.open()), isBoolean);
+        await outcome(
+          () => owns(value.open(), lockId),
+          () => false,
+        );
+        await outcome(() => lookupDebug(backend, query.open()), isInfo);
+        await outcome(() => lookupDebug(backend, value.open()), isInfo);
       }),
       RUNS,
     );
@@ -201,10 +217,14 @@ describe("constructors", () => {
   };
 
   test("createMemoryBackend", async () => {
-    const options = fields({ onReleaseError: () => {}, disposeTimeoutMs: 1000, operationTimeoutMs: 1000 });
+    const options = fields({
+      onReleaseError: () => {},
+      disposeTimeoutMs: 1000,
+      operationTimeoutMs: 1000,
+    });
     await fc.assert(
       fc.asyncProperty(fc.oneof(options, anything), async (given) => {
-        const opened = opens(() => createMemoryBackend(given));
+        const opened = opens(() => createMemoryBackend(given.open()));
         if (opened) {
           const held = await opened.acquire({ key: "k", ttlMs: 1000 });
           await held[Symbol.asyncDispose]();
@@ -217,13 +237,24 @@ describe("constructors", () => {
   });
 
   test("createBackend: a URL of any text", async () => {
-    const scheme = fc.constantFrom("memory:", "memory://x", "Memory:", "nope:", "http://", "", ":", "//");
-    const url = fc.oneof(fc.tuple(scheme, fc.string({ unit: "binary" })).map((parts) => parts.join("")), anything);
+    const scheme = fc.constantFrom(
+      "memory:",
+      "memory://x",
+      "Memory:",
+      "nope:",
+      "http://",
+      "",
+      ":",
+      "//",
+    );
+    const text = fc.tuple(scheme, fc.string({ unit: "binary" })).map((parts) => parts.join(""));
+    const url = fc.oneof(
+      text.map((value) => new Box(value)),
+      anything,
+    );
     await fc.assert(
       fc.asyncProperty(url, anything, async (given, options) => {
-        // Nothing given means the default backend, which is not what is tested here.
-        if (given === undefined) return;
-        await opens(() => createBackend(given, options))?.close();
+        await opens(() => createBackend(given.open(), options.open()))?.close();
       }),
       RUNS,
     );
@@ -232,8 +263,8 @@ describe("constructors", () => {
   test("withTelemetry", () => {
     fc.assert(
       fc.property(anything, anything, (given, options) => {
-        opens(() => withTelemetry(given, { onEvent: () => {} }));
-        opens(() => withTelemetry(backend, options));
+        opens(() => withTelemetry(given.open(), { onEvent: () => {} }));
+        opens(() => withTelemetry(backend, options.open()));
       }),
       RUNS,
     );
