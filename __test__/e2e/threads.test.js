@@ -12,7 +12,7 @@ const program = (body) =>
   import { on, once } from "node:events";
   import { Worker } from "node:worker_threads";
   import { createMemoryBackend, lock } from "${API}";
-  const start = (rounds) => new Worker(new URL("${THREAD}"), { workerData: { rounds } });
+  const start = (rounds) => new Worker(new URL("${THREAD}"), { workerData: { rounds }, execArgv: [] });
   ${body}
 `);
 
