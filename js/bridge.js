@@ -4,7 +4,7 @@
 // All answers that are ready arrive together in one call of `onBatch`.
 
 import { Bridge, open } from "./native.js";
-import { invalidArgument, replyError } from "./errors.js";
+import { replyError } from "./errors.js";
 import { offAbort, onAbort } from "./signal.js";
 
 /** @typedef {import("./native.js").NativeBackend} NativeBackend */
@@ -109,10 +109,10 @@ export function settledOrAborted(native, id, signal, second) {
     try {
       onAbort(signal, abort);
       if (second !== undefined) onAbort(second, abort);
-    } catch (cause) {
+    } catch (error) {
       unlisten();
       abandon();
-      reject(invalidArgument("signal must be an AbortSignal", { cause }));
+      reject(error);
     }
   });
 }

@@ -47,63 +47,6 @@ export function isAborted(signal) {
 }
 
 /**
- * One listener for each signal, however many operations wait on it: Node.js warns of more than ten.
- * @type {WeakMap<AbortSignal, { callbacks: Set<() => void>, listener: () => void }>}
- */
-const listening = new WeakMap();
-
-/**
- * @param {AbortSignal} signal
- * @param {() => void} callback
- */
-function listen(signal, callback) {
-  let entry = listening.get(signal);
-  if (entry === undefined) {
-    /** @type {Set<() => void>} */
-    const callbacks = new Set();
-    entry = { callbacks, listener: () => [...callbacks].forEach((each) => each()) };
-    signal.addEventListener("abort", entry.listener);
-    listening.set(signal, entry);
-  }
-  entry.callbacks.add(callback);
-}
-
-/**
- * @param {AbortSignal} signal
- * @param {() => void} callback
- */
-function unlisten(signal, callback) {
-  const entry = listening.get(signal);
-  if (entry === undefined) return;
-  entry.callbacks.delete(callback);
-  if (entry.callbacks.size > 0) return;
-  listening.delete(signal);
-  try {
-    signal.removeEventListener("abort", entry.listener);
-  } catch {
-    // A polyfill's own affair: its listener has nobody left to call.
-  }
-}
-
-/**
- * Calls `callback` when one of the signals is aborted. Returns what ends that, which never throws.
- * @param {() => void} callback
- * @param {...(AbortSignal | undefined)} signals
- * @returns {() => void}
- */
-export function onAbort(callback, ...signals) {
-  const given = signals.filter((signal) => signal !== undefined);
-  const end = () => given.forEach((signal) => unlisten(signal, callback));
-  try {
-    given.forEach((signal) => listen(signal, callback));
-  } catch (cause) {
-    end();
-    throw invalidArgument("signal must be an AbortSignal", { cause });
-  }
-  return end;
-}
-
-/**
  * @param {string} message
  * @param {AbortSignal} signal
  * @param {LockErrorContext} [context]
@@ -146,7 +89,11 @@ export function onAbort(signal, callback) {
     /** @type {Set<() => void>} */
     const callbacks = new Set();
     entry = { callbacks, listener: () => [...callbacks].forEach((call) => call()) };
-    signal.addEventListener("abort", entry.listener);
+    try {
+      signal.addEventListener("abort", entry.listener);
+    } catch (cause) {
+      throw invalidArgument("signal must be an AbortSignal", { cause });
+    }
     listened.set(signal, entry);
   }
   entry.callbacks.add(callback);

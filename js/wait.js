@@ -32,13 +32,18 @@ class Limits {
     /** @type {(() => void) | undefined} */
     this.interrupt = undefined;
     this.abort = () => this.stop(plan.signal?.aborted ? plan.signal : plan.acquisitionSignal);
-    if (plan.signal !== undefined) onAbort(plan.signal, this.abort);
-    if (plan.acquisitionSignal !== undefined) onAbort(plan.acquisitionSignal, this.abort);
+    /** @type {NodeJS.Timeout | undefined} */
+    this.timer = undefined;
+  }
+
+  open() {
+    const { signal, acquisitionSignal, timeoutMs } = this.plan;
+    if (signal !== undefined) onAbort(signal, this.abort);
+    if (acquisitionSignal !== undefined) onAbort(acquisitionSignal, this.abort);
     // A limit beyond what a timer can hold (24 days) is checked between attempts only.
-    this.timer =
-      plan.timeoutMs <= LONGEST_TIMER_MS
-        ? setTimeout(() => this.stop("timeout"), plan.timeoutMs)
-        : undefined;
+    if (timeoutMs <= LONGEST_TIMER_MS) {
+      this.timer = setTimeout(() => this.stop("timeout"), timeoutMs);
+    }
   }
 
   close() {
@@ -109,6 +114,7 @@ class Limits {
 export async function acquireWaiting(backend, plan) {
   const limits = new Limits(plan);
   try {
+    limits.open();
     for (let attempt = 1; ; attempt += 1) {
       const granted = await tryOnce(backend, limits, attempt);
       if (granted !== undefined) return granted;
