@@ -9,7 +9,6 @@ mod wait;
 mod waiters;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
@@ -53,7 +52,7 @@ pub struct Client {
     backend: Arc<dyn Backend>,
     waiters: Waiters,
     undoing: Undoing,
-    closed: AtomicBool,
+    closing: CancellationToken,
 }
 
 impl Client {
@@ -62,7 +61,7 @@ impl Client {
             backend,
             waiters: Waiters::default(),
             undoing: Undoing::default(),
-            closed: AtomicBool::new(false),
+            closing: CancellationToken::new(),
         })
     }
 
@@ -146,22 +145,26 @@ impl Client {
         self.backend.lookup(query).await
     }
 
-    /// Waits, for a bounded time, until lost acquires are undone. A second call does nothing.
+    /// Ends waits at once and waits itself, for a bounded time, until lost acquires are undone.
+    /// A second call does nothing.
     pub async fn close(&self) {
-        if !self.closed.swap(true, Ordering::SeqCst) {
+        if !self.closing.is_cancelled() {
+            self.closing.cancel();
             self.undoing.finish().await;
             self.backend.close().await;
         }
     }
 
     fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Relaxed) {
-            return Err(Error::invalid_argument(
-                "This backend is closed: create a new one",
-            ));
+        if self.closing.is_cancelled() {
+            return Err(closed());
         }
         Ok(())
     }
+}
+
+fn closed() -> Error {
+    Error::invalid_argument("This backend is closed: create a new one")
 }
 
 fn aborted() -> Error {

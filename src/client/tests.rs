@@ -1,4 +1,4 @@
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use tokio::time::sleep;
@@ -246,11 +246,23 @@ async fn a_hold_tells_when_the_lock_is_lost() {
     assert_eq!(gone.expect("nothing to extend").code, ErrorCode::LockLost);
 }
 
-#[tokio::test]
-async fn a_closed_client_refuses() {
+#[tokio::test(start_paused = true)]
+async fn a_closed_client_refuses_and_ends_waits() {
     let client = client(MemoryBackend::new());
+    grant(&client, ttl(60_000)).await;
+    let waiting = tokio::spawn(Arc::clone(&client).acquire_wait(
+        key(),
+        ttl(1000),
+        patient(10_000.0, 60_000),
+        CancellationToken::new(),
+    ));
+    sleep(Duration::from_millis(50)).await;
+    let closed_at = tokio::time::Instant::now();
     client.close().await;
     client.close().await;
+    let error = waiting.await.unwrap().result.unwrap_err();
+    assert_eq!(error.code, ErrorCode::InvalidArgument);
+    assert!(closed_at.elapsed() < Duration::from_secs(1));
     let error = client.is_locked(&key()).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::InvalidArgument);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::{Client, Grant, Settled, aborted};
+use super::{Client, Grant, Settled, aborted, closed};
 use crate::backend::AcquireRequest;
 use crate::error::{Error, ErrorCode};
 use crate::lock::retry::RetryPolicy;
@@ -49,9 +49,9 @@ impl Client {
             let settled = tokio::select! {
                 biased;
                 settled = &mut attempt => settled,
-                () = cancel.cancelled() => {
+                error = self.stopped(&cancel) => {
                     let undo = self.undo_when_done(request, attempt);
-                    return Settled { result: Err(aborted()), undo: Some(undo) };
+                    return Settled { result: Err(error), undo: Some(undo) };
                 }
                 () = sleep_until(deadline) => {
                     let undo = self.undo_when_done(request, attempt);
@@ -87,13 +87,21 @@ impl Client {
             }
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => return Err(aborted()).into(),
+                error = self.stopped(&cancel) => return Err(error).into(),
                 () = waiter.released() => {}
                 () = sleep_until(next_retry) => {}
             }
             if Instant::now() >= deadline {
                 return Err(timed_out(policy, attempts)).into();
             }
+        }
+    }
+
+    /// Resolves when nobody wants the lock any more, with what to tell the caller.
+    async fn stopped(&self, cancel: &CancellationToken) -> Error {
+        tokio::select! {
+            () = cancel.cancelled() => aborted(),
+            () = self.closing.cancelled() => closed(),
         }
     }
 
