@@ -1,0 +1,351 @@
+import { getEventListeners } from "node:events";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { FAILURE_REASON } from "../../js/constants.js";
+import { getByKeyRaw, lock } from "../../js/index.js";
+import { createNativeBackend } from "../../js/native-backend.js";
+import { answer, calls, DENIED, FENCE, GRANT, LOCK_ID, next } from "./fake-native.js";
+
+vi.mock("../../js/native.js", () => import("./fake-native.js"));
+
+const CAPABILITIES = { backend: "fake", supportsFencing: true, timeAuthority: "server" };
+const make = (options) => createNativeBackend("fake", { path: "p" }, options, CAPABILITIES);
+const rejection = (promise) =>
+  promise.then(
+    () => expect.unreachable("it resolved"),
+    (error) => error,
+  );
+
+let backend;
+beforeEach(() => {
+  calls.length = 0;
+  next.length = 0;
+  backend = make();
+  calls.length = 0;
+});
+
+describe("opening", () => {
+  test("passes the configuration on as JSON", () => {
+    make();
+    expect(calls).toEqual([["open", "fake", '{"path":"p"}']]);
+  });
+
+  test("throws what the native side refuses", () => {
+    next.push(DENIED);
+    expect(() => make()).toThrow(
+      expect.objectContaining({ name: "LockError", code: "AuthFailed" }),
+    );
+  });
+
+  test("checks the shared options before anything is opened", () => {
+    expect(() => make({ disposeTimeoutMs: -1 })).toThrow(/disposeTimeoutMs/);
+    expect(calls).toEqual([]);
+  });
+
+  test("capabilities cannot be changed", () => {
+    expect(backend.capabilities).toEqual(CAPABILITIES);
+    expect(Object.isFrozen(backend.capabilities)).toBe(true);
+  });
+});
+
+describe("replies", () => {
+  test("a grant", async () => {
+    next.push(GRANT, "1");
+    const held = await backend.acquire({ key: "k", ttlMs: 30_000 });
+    expect(held).toMatchObject({
+      ok: true,
+      lockId: LOCK_ID,
+      fence: FENCE,
+      expiresAtMs: 1_700_000_030_000,
+    });
+    expect(await held.release()).toEqual({ ok: true });
+    expect(calls).toEqual([
+      ["acquire", "k", 30_000, false],
+      ["release", LOCK_ID, "k"],
+    ]);
+  });
+
+  test("a locked key", async () => {
+    next.push("L");
+    expect(await backend.acquire({ key: "k", ttlMs: 1 })).toMatchObject({
+      ok: false,
+      reason: "locked",
+    });
+  });
+
+  test("release and extend, and why they failed", async () => {
+    next.push("1", "0", "2", "11700000000000", "0", "2");
+    const lockId = LOCK_ID;
+    expect(await backend.release({ lockId })).toEqual({ ok: true });
+    const reasonOf = async (result) => (await result)[FAILURE_REASON].reason;
+    expect(await reasonOf(backend.release({ lockId }))).toBe("not-found");
+    expect(await reasonOf(backend.release({ lockId }))).toBe("expired");
+    expect(await backend.extend({ lockId, ttlMs: 5 })).toEqual({
+      ok: true,
+      expiresAtMs: 1_700_000_000_000,
+    });
+    expect(await reasonOf(backend.extend({ lockId, ttlMs: 5 }))).toBe("not-found");
+    expect(await reasonOf(backend.extend({ lockId, ttlMs: 5 }))).toBe("expired");
+    expect(calls[0]).toEqual(["release", LOCK_ID, null]);
+    expect(calls[3]).toEqual(["extend", LOCK_ID, 5]);
+  });
+
+  test("isLocked", async () => {
+    next.push("1", "0");
+    expect(await backend.isLocked({ key: "k" })).toBe(true);
+    expect(await backend.isLocked({ key: "k" })).toBe(false);
+  });
+
+  test("a lookup, with a key that has commas", async () => {
+    next.push(`I${LOCK_ID}${FENCE}1700000030000,1700000000000,a,b`, "0");
+    expect(await getByKeyRaw(backend, "a,b")).toEqual({
+      key: "a,b",
+      lockId: LOCK_ID,
+      keyHash: "hash of a,b",
+      lockIdHash: `hash of ${LOCK_ID}`,
+      expiresAtMs: 1_700_000_030_000,
+      acquiredAtMs: 1_700_000_000_000,
+      fence: FENCE,
+    });
+    expect(await backend.lookup({ lockId: LOCK_ID })).toBeNull();
+    expect(calls).toEqual([
+      ["lookupKey", "a,b"],
+      ["lookupId", LOCK_ID],
+    ]);
+  });
+
+  test.each([
+    ["acquire", { key: "k", ttlMs: 1 }],
+    ["release", { lockId: LOCK_ID }],
+    ["extend", { lockId: LOCK_ID, ttlMs: 1 }],
+    ["isLocked", { key: "k" }],
+    ["lookup", { key: "k" }],
+    ["lookup", { lockId: LOCK_ID }],
+    ["close", undefined],
+  ])("an error of %s(%o) is thrown with what it was about", async (name, opts) => {
+    next.push(DENIED);
+    const error = await rejection(backend[name](opts));
+    expect(error).toMatchObject({ code: "AuthFailed", message: "no" });
+    const { ttlMs, ...about } = opts ?? {};
+    expect(error.context).toEqual(about);
+  });
+
+  test("answers that come later, several at once and in any order", async () => {
+    next.push(11, 12, 13);
+    const results = Promise.all([
+      backend.acquire({ key: "k", ttlMs: 1 }),
+      backend.isLocked({ key: "k" }),
+      backend.close(),
+    ]);
+    answer(13, "1", 12, "0", 11, GRANT);
+    expect(await results).toEqual([expect.objectContaining({ lockId: LOCK_ID }), false, undefined]);
+  });
+
+  test("a warning is printed", () => {
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+    answer(0, "something to know");
+    expect(warn).toHaveBeenCalledExactlyOnceWith("[SyncGuard] something to know");
+    warn.mockRestore();
+  });
+});
+
+describe("abort", () => {
+  const reason = new Error("enough");
+
+  test("before the call: nothing is sent", async () => {
+    const signal = AbortSignal.abort(reason);
+    for (const [name, opts] of [
+      ["acquire", { key: "k", ttlMs: 1 }],
+      ["release", { lockId: LOCK_ID }],
+      ["extend", { lockId: LOCK_ID, ttlMs: 1 }],
+      ["isLocked", { key: "k" }],
+      ["lookup", { key: "k" }],
+    ]) {
+      const error = await rejection(backend[name]({ ...opts, signal }));
+      expect(error).toMatchObject({ code: "Aborted", cause: reason });
+    }
+    expect(calls).toEqual([]);
+  });
+
+  test("in flight: rejects at once, cancels, and stops listening", async () => {
+    const controller = new AbortController();
+    next.push(21);
+    const acquiring = backend.acquire({ key: "k", ttlMs: 1, signal: controller.signal });
+    expect(calls).toEqual([["acquire", "k", 1, true]]);
+    controller.abort(reason);
+    expect(await rejection(acquiring)).toMatchObject({ code: "Aborted", cause: reason });
+    expect(calls[1]).toEqual(["cancel", 21]);
+    answer(21, "Z");
+    expect(getEventListeners(controller.signal, "abort")).toHaveLength(0);
+  });
+
+  test("a grant that comes after the abort is given back", async () => {
+    const controller = new AbortController();
+    next.push(22, undefined, "1");
+    const acquiring = backend.acquire({ key: "k", ttlMs: 1, signal: controller.signal });
+    controller.abort();
+    await rejection(acquiring);
+    answer(22, GRANT);
+    expect(calls.at(-1)).toEqual(["release", LOCK_ID, null]);
+  });
+
+  test("an answer that was in time counts, and nobody listens any more", async () => {
+    const controller = new AbortController();
+    next.push(23);
+    const acquiring = backend.acquire({ key: "k", ttlMs: 1, signal: controller.signal });
+    answer(23, "L");
+    expect(getEventListeners(controller.signal, "abort")).toHaveLength(0);
+    controller.abort();
+    expect((await acquiring).ok).toBe(false);
+  });
+
+  test("a signal that does not let itself be listened to", async () => {
+    const cause = new Error("hostile");
+    const signal = {
+      aborted: false,
+      removeEventListener() {},
+      addEventListener() {
+        throw cause;
+      },
+    };
+    next.push(24);
+    const error = await rejection(backend.acquire({ key: "k", ttlMs: 1, signal }));
+    expect(error).toMatchObject({ code: "InvalidArgument", cause });
+    expect(calls.at(-1)).toEqual(["cancel", 24]);
+    answer(24, "Z");
+  });
+});
+
+describe("staying alive", () => {
+  test("a pending operation holds the process until its final answer", async () => {
+    const timers = () =>
+      process.getActiveResourcesInfo().filter((resource) => resource === "Timeout").length;
+    const idle = timers();
+    next.push(31, 32);
+    const first = backend.isLocked({ key: "k" });
+    const second = backend.isLocked({ key: "k" });
+    expect(timers()).toBe(idle + 1);
+    answer(31, "1");
+    await first;
+    expect(timers()).toBe(idle + 1);
+    // The caller has its answer; the work behind it goes on.
+    answer(32, "~0");
+    expect(await second).toBe(false);
+    expect(timers()).toBe(idle + 1);
+    answer(32, "Z");
+    expect(timers()).toBe(idle);
+  });
+});
+
+describe("lock()", () => {
+  test("crosses twice", async () => {
+    next.push(GRANT, "1");
+    const config = { key: "k", ttlMs: 500, acquisition: { backoff: "fixed", jitter: "none" } };
+    expect(await lock(backend, ({ fence }) => fence, config)).toBe(FENCE);
+    expect(calls).toEqual([
+      ["acquireWait", "k", 500, 10, 100, false, 0, 5000],
+      ["release", LOCK_ID, "k"],
+    ]);
+  });
+
+  test("goes through operations that were replaced", async () => {
+    next.push(GRANT, "1");
+    const acquire = vi.spyOn(backend, "acquire");
+    await lock(backend, () => {}, { key: "k" });
+    expect(acquire).toHaveBeenCalledTimes(1);
+    expect(calls.map(([name]) => name)).toEqual(["acquire", "release"]);
+  });
+
+  test.each([
+    ["signal", "cancelled by user signal"],
+    ["acquisition", "Acquisition cancelled"],
+  ])("a wait is cancelled by either signal: %s", async (which, message) => {
+    const controllers = { signal: new AbortController(), acquisition: new AbortController() };
+    next.push(41);
+    const fn = vi.fn();
+    const waiting = lock(backend, fn, {
+      key: "k",
+      signal: controllers.signal.signal,
+      acquisition: { signal: controllers.acquisition.signal },
+    });
+    controllers[which].abort("why");
+    const error = await rejection(waiting);
+    expect(error).toMatchObject({ code: "Aborted", cause: "why" });
+    expect(error.message).toContain(message);
+    expect(fn).not.toHaveBeenCalled();
+    expect(calls.at(-1)).toEqual(["cancel", 41]);
+    answer(41, "Z");
+    for (const { signal } of Object.values(controllers)) {
+      expect(getEventListeners(signal, "abort")).toHaveLength(0);
+    }
+  });
+
+  test("a grant in the same moment as the abort is given back", async () => {
+    const controller = new AbortController();
+    next.push(42, "1");
+    const fn = vi.fn();
+    const waiting = lock(backend, fn, { key: "k", signal: controller.signal });
+    answer(42, GRANT);
+    controller.abort();
+    expect((await rejection(waiting)).code).toBe("Aborted");
+    expect(fn).not.toHaveBeenCalled();
+    expect(calls.at(-1)).toEqual(["release", LOCK_ID, "k"]);
+  });
+
+  test("autoExtend: a native heartbeat, stopped before the release", async () => {
+    next.push(GRANT, 51, 1_800_000_000_000, undefined, "1");
+    const seen = await lock(backend, (context) => context.expiresAtMs, {
+      key: "k",
+      ttlMs: 30_000,
+      autoExtend: true,
+    });
+    expect(seen).toBe(1_800_000_000_000);
+    expect(calls.map(([name]) => name)).toEqual([
+      "acquireWait",
+      "hold",
+      "holdExpiresAt",
+      "cancel",
+      "release",
+    ]);
+    expect(calls[1]).toEqual(["hold", LOCK_ID, 30_000, 29_990]);
+    answer(51, "Z");
+  });
+
+  test("autoExtend: a lost lock aborts the signal, also when it is read later", async () => {
+    for (const readFirst of [true, false]) {
+      next.push(GRANT, 52, undefined, "0");
+      const reason = await lock(
+        backend,
+        async (context) => {
+          if (readFirst) expect(context.signal.aborted).toBe(false);
+          answer(52, 'E{"code":"LockLost","message":"lost"}');
+          return context.signal.reason;
+        },
+        { key: "k", autoExtend: true },
+      );
+      expect(reason).toMatchObject({ name: "LockError", code: "LockLost" });
+    }
+  });
+
+  test("an extend by fn counts: the signal aborts only after the new time", async () => {
+    vi.useFakeTimers();
+    try {
+      next.push(GRANT.replace("29990", "1000"), "11800000000000", "1");
+      await lock(
+        backend,
+        async (context) => {
+          expect(context.signal.aborted).toBe(false);
+          await vi.advanceTimersByTimeAsync(900);
+          await backend.extend({ lockId: context.lockId, ttlMs: 5000 });
+          expect(context.expiresAtMs).toBe(1_800_000_000_000);
+          await vi.advanceTimersByTimeAsync(4900);
+          expect(context.signal.aborted).toBe(false);
+          await vi.advanceTimersByTimeAsync(200);
+          expect(context.signal.reason).toMatchObject({ code: "LockLost" });
+        },
+        { key: "k" },
+      );
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+});
