@@ -1,0 +1,38 @@
+import { expect } from "vitest";
+
+/** The error a promise is rejected with. */
+export function rejection(promise) {
+  return promise.then(
+    () => expect.unreachable("it resolved"),
+    (error) => error,
+  );
+}
+
+export const LOCK_ID = "abcdefghijklmnopqrstuv";
+
+/** A backend whose operations a test replaces: by default everything succeeds. */
+export function scripted(operations = {}) {
+  const calls = [];
+  const implementation = {
+    acquire: async ({ ttlMs }) => ({
+      ok: true,
+      lockId: LOCK_ID,
+      expiresAtMs: Date.now() + ttlMs,
+      fence: "000000000000001",
+    }),
+    release: async () => ({ ok: true }),
+    extend: async ({ ttlMs }) => ({ ok: true, expiresAtMs: Date.now() + ttlMs }),
+    isLocked: async () => false,
+    lookup: async () => null,
+    ...operations,
+  };
+  const backend = { capabilities: { supportsFencing: true, timeAuthority: "client" }, calls };
+  for (const [name, run] of Object.entries(implementation)) {
+    backend[name] = (opts) => {
+      calls.push([name, opts]);
+      return run(opts);
+    };
+  }
+  backend.names = () => calls.map(([name]) => name);
+  return backend;
+}
