@@ -3,12 +3,15 @@
 import { invalidArgument } from "./errors.js";
 import { createFirestoreBackend } from "./firestore.js";
 import { createMemoryBackend } from "./memory.js";
+import { createRedisBackend } from "./redis.js";
 import { createSqliteBackend } from "./sqlite.js";
 
 /** @import { FencingCapabilities, ManagedLockBackend } from "../index.js" */
 
 /** @type {Record<string, (url: string, options: any) => ManagedLockBackend<FencingCapabilities>>} */
 const SCHEMES = {
+  "redis:": (url, options) => createRedisBackend(url, options),
+  "rediss:": (url, options) => createRedisBackend(url, options),
   "sqlite:": (url, options) => createSqliteBackend(url, options),
   "firestore:": (url, options) => createFirestoreBackend(url, options),
   "memory:": (_url, options) => createMemoryBackend(undefined, options),

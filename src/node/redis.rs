@@ -4,7 +4,7 @@ use napi_derive::napi;
 
 use super::reply;
 use crate::backend::redis::keys::Keyspace;
-use crate::backend::redis::{json, scripts};
+use crate::backend::redis::{json, scripts, server_error};
 use crate::error::Result;
 use crate::lock::{Key, LockId};
 
@@ -33,4 +33,10 @@ pub fn redis_keys(prefix: String, key: String, cluster: bool) -> String {
 pub fn redis_index_key(prefix: String, lock_id: String, cluster: bool) -> String {
     let key = || Keyspace::new(&prefix, cluster, "")?.index_key(LockId::parse(&lock_id)?);
     reply::of(key(), reply::text)
+}
+
+/// The error reply for what a server answered, such as `READONLY You can't write`.
+#[napi]
+pub fn redis_error(line: String) -> String {
+    reply::error(&server_error(&line))
 }

@@ -27,7 +27,7 @@ use super::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery,
     ReleaseOutcome, Warnings,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lock::{Key, LockId, Ttl};
 use config::{Deployment, RedisConfig};
 use connection::Dialer;
@@ -114,6 +114,15 @@ impl RedisBackend {
                 .await;
             cleaning.store(false, Ordering::Relaxed);
         });
+    }
+}
+
+/// What an error line of the protocol means, for those who got it through another client.
+pub fn server_error(line: &str) -> Error {
+    let line = line.lines().next().unwrap_or_default();
+    match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) {
+        Ok(redis::Value::ServerError(error)) => error::from_server(&error),
+        _ => error::unexpected_reply(),
     }
 }
 
