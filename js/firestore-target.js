@@ -1,6 +1,6 @@
 // What a target of createFirestoreBackend() means for the connection.
 
-import { invalidArgument } from "./errors.js";
+import { invalidArgument, unreadableOptions } from "./errors.js";
 
 /**
  * @typedef {object} FirestoreConnection
@@ -34,16 +34,15 @@ export function readTarget(target) {
       "The Firestore target must be a Firestore instance, an options object, a firestore: URL or nothing",
     );
   }
-  const { projectId, databaseId, emulatorHost, host, port, ssl, credentials, keyFilename } = target;
-  return withEnvironment({
-    projectId,
-    databaseId,
-    emulatorHost,
-    host: withPort(host, port),
-    ssl,
-    credentials,
-    keyFilename,
-  });
+  let given;
+  try {
+    const { projectId, databaseId, emulatorHost, ssl, credentials, keyFilename } = target;
+    const host = withPort(target.host, target.port);
+    given = { projectId, databaseId, emulatorHost, host, ssl, credentials, keyFilename };
+  } catch (cause) {
+    throw unreadableOptions("createFirestoreBackend()", target, cause);
+  }
+  return withEnvironment(given);
 }
 
 /**

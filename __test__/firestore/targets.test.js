@@ -85,6 +85,12 @@ describe("refused at once", () => {
     "a timeout of 0": () => createFirestoreBackend(target, { operationTimeoutMs: 0 }),
     "a timeout that is no number": () => createFirestoreBackend(target, { connectTimeoutMs: NaN }),
     "an emulator without a project": () => createFirestoreBackend({ emulatorHost: "127.0.0.1:1" }),
+    "options that cannot be read": () =>
+      createFirestoreBackend({
+        get projectId() {
+          throw new Error("no");
+        },
+      }),
     "a target of another kind": () => createFirestoreBackend(7),
     "a URL of another form": () => createBackend("firestore://a/b/c"),
     "a URL with an unknown parameter": () => createBackend("firestore://a/b?x=1"),

@@ -9,10 +9,10 @@ use super::error::{Failure, contention};
 use crate::error::Result;
 
 const FIRST_DELAY: Duration = Duration::from_millis(10);
-/// Each time somebody else got through, so it is the others' turn only so often.
+/// Each of these means that somebody else got through: losing so often in a row is unlikely.
 const MAX_CHANGED: u32 = 20;
 const MAX_CHANGED_DELAY: Duration = Duration::from_millis(100);
-/// Nobody may have got through.
+/// Here possibly nobody got through.
 const MAX_CONTENDED: u32 = 8;
 const MAX_CONTENDED_DELAY: Duration = Duration::from_secs(1);
 
