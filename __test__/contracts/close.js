@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { LockError, generateLockId, lock } from "../fixtures/api.js";
+import { turn } from "../fixtures/wait.js";
 import { rejection } from "./setup.js";
 
 export function close(t) {
@@ -46,6 +47,20 @@ export function close(t) {
         if (outcome.status === "rejected") expect(outcome.reason).toBeInstanceOf(LockError);
         else expect(outcome.value.ok).toBe(true);
       }
+    });
+
+    test("a lock() that waits is told", async () => {
+      const backend = await t.isolated();
+      await backend.acquire({ key: "k", ttlMs: 600_000 });
+      // Over a backend of somebody else it can only learn of it by its next attempt.
+      const waiting = lock(backend, () => {}, {
+        key: "k",
+        acquisition: { timeoutMs: 600_000, retryDelayMs: t.native ? 300_000 : 20 },
+      });
+      const failed = rejection(waiting);
+      await turn();
+      await backend.close();
+      expect((await failed).message).toContain("closed");
     });
 
     test("await using closes", async () => {
