@@ -18,6 +18,8 @@ export class Holding {
   #validUntil;
   #userSignal;
   #heartbeat;
+  /** @type {(() => void) | undefined} */
+  #unlisten;
 
   /**
    * @param {string} lockId
@@ -61,19 +63,22 @@ export class Holding {
   #startWatching() {
     if (this.#lost !== undefined) {
       this.#controller?.abort(this.#lost);
-    } else if (this.#userSignal?.aborted) {
-      this.#onUserAbort();
-    } else {
-      if (this.#userSignal !== undefined) onAbort(this.#userSignal, this.#onUserAbort);
-      this.#watchDeadline();
+      return;
     }
+    const signal = this.#userSignal;
+    if (signal !== undefined) {
+      const abort = () => this.#controller?.abort(reasonOf(signal));
+      if (signal.aborted) {
+        abort();
+        return;
+      }
+      onAbort(signal, abort);
+      this.#unlisten = () => offAbort(signal, abort);
+    }
+    this.#watchDeadline();
   }
 
-  #onUserAbort = () => {
-    if (this.#userSignal !== undefined) this.#controller?.abort(reasonOf(this.#userSignal));
-  };
-
-  #watchDeadline = () => {
+  #watchDeadline() {
     clearTimeout(this.#timer);
     const left = this.#validUntil - performance.now();
     if (left <= 0) {
@@ -86,10 +91,10 @@ export class Holding {
         ),
       );
     } else if (left !== Infinity) {
-      this.#timer = setTimeout(this.#watchDeadline, Math.min(left, LONGEST_TIMER_MS));
+      this.#timer = setTimeout(() => this.#watchDeadline(), Math.min(left, LONGEST_TIMER_MS));
       this.#timer.unref();
     }
-  };
+  }
 
   /** @param {LockError} error */
   lose(error) {
@@ -114,27 +119,31 @@ export class Holding {
     this.#ended = true;
     this.#heartbeat?.stop();
     clearTimeout(this.#timer);
-    if (this.#userSignal !== undefined) offAbort(this.#userSignal, this.#onUserAbort);
+    this.#unlisten?.();
     unwatchExtensions(this.#lockId);
   }
 }
 
-/**
- * What fn receives.
- * @param {string} lockId
- * @param {string | undefined} fence
- * @param {Holding} holding
- * @returns {any}
- */
-export function contextOf(lockId, fence, holding) {
-  return {
-    lockId,
-    fence,
-    get expiresAtMs() {
-      return holding.expiresAtMs;
-    },
-    get signal() {
-      return holding.signal;
-    },
-  };
+/** What fn receives. */
+export class LockContext {
+  #holding;
+
+  /**
+   * @param {string} lockId
+   * @param {string | undefined} fence
+   * @param {Holding} holding
+   */
+  constructor(lockId, fence, holding) {
+    this.lockId = lockId;
+    this.fence = fence;
+    this.#holding = holding;
+  }
+
+  get expiresAtMs() {
+    return this.#holding.expiresAtMs;
+  }
+
+  get signal() {
+    return this.#holding.signal;
+  }
 }

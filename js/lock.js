@@ -34,11 +34,20 @@ function defaultBackend() {
  * @param {any} [config]
  * @returns {Promise<any>}
  */
-export async function lock(backendOrFn, fnOrConfig, config) {
+export function lock(backendOrFn, fnOrConfig, config) {
   if (typeof backendOrFn === "function" && typeof fnOrConfig !== "function") {
-    return lockWith(defaultBackend(), backendOrFn, fnOrConfig);
+    return lockByDefault(backendOrFn, fnOrConfig);
   }
   return lockWith(backendOrFn, fnOrConfig, config);
+}
+
+/**
+ * Async, so that a backend that cannot be opened rejects.
+ * @param {any} fn
+ * @param {any} config
+ */
+async function lockByDefault(fn, config) {
+  return lockWith(defaultBackend(), fn, config);
 }
 
 /**

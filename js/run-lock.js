@@ -4,14 +4,14 @@ import { settled, settledInBackground, settledOrAborted } from "./bridge.js";
 import { checkBackend, invalidArgument, replyError, toError } from "./errors.js";
 import { notify } from "./handle.js";
 import { startHeartbeat } from "./heartbeat.js";
-import { contextOf, Holding } from "./holding.js";
+import { Holding, LockContext } from "./holding.js";
 import { normalizeAndValidateKey } from "./keys.js";
 import { cancelled, checkNotCancelled, readLockConfig } from "./lock-config.js";
 import { nativeAccess, readGrant } from "./native-backend.js";
 import { withTelemetry } from "./telemetry.js";
 import { acquireWaiting } from "./wait.js";
 
-/** @import { BackendCapabilities, CustomLockBackend, LockConfig, LockContext } from "../index.js" */
+/** @import { BackendCapabilities, CustomLockBackend, LockConfig, LockContext as Context } from "../index.js" */
 /** @typedef {import("./lock-config.js").LockPlan} LockPlan */
 /** @typedef {import("./native-backend.js").NativeAccess} NativeAccess */
 
@@ -20,42 +20,56 @@ const ERROR = "E";
 
 /**
  * @param {any} backend any LockBackend
- * @param {(context: LockContext<any>) => any} fn
+ * @param {(context: any) => any} fn
  * @param {LockConfig} config
  * @returns {Promise<any>}
  */
-export async function lockWith(backend, fn, config) {
-  if (typeof fn !== "function") {
-    throw invalidArgument("lock() needs the function to run while the lock is held");
+export function lockWith(backend, fn, config) {
+  // Not an async function: each of those around the work costs turns of the microtask queue.
+  try {
+    if (typeof fn !== "function") {
+      throw invalidArgument("lock() needs the function to run while the lock is held");
+    }
+    const plan = readLockConfig(config);
+    if (plan.onEvent !== undefined) {
+      return runOver(withTelemetry(backend, { onEvent: plan.onEvent }), fn, plan);
+    }
+    const access = nativeAccess(backend);
+    return access === undefined ? runOver(backend, fn, plan) : runNative(access, fn, plan);
+  } catch (error) {
+    return Promise.reject(error);
   }
-  const plan = readLockConfig(config);
-  if (plan.onEvent !== undefined) {
-    return runOver(withTelemetry(backend, { onEvent: plan.onEvent }), fn, plan);
-  }
-  const access = nativeAccess(backend);
-  return access === undefined ? runOver(backend, fn, plan) : runNative(access, fn, plan);
 }
 
 /**
  * lock() bound to one backend.
  * @template {BackendCapabilities} C
  * @param {CustomLockBackend<C>} backend
- * @returns {<T>(fn: (context: LockContext<C>) => Promise<T> | T, config: LockConfig) => Promise<T>}
+ * @returns {<T>(fn: (context: Context<C>) => Promise<T> | T, config: LockConfig) => Promise<T>}
  */
 export function createAutoLock(backend) {
   checkBackend(backend, ["acquire", "release"]);
-  return async (/** @type {any} */ fn, config) => lockWith(backend, fn, config);
+  return (/** @type {any} */ fn, config) => lockWith(backend, fn, config);
 }
 
 /**
  * Two crossings: the whole wait is one, the release the other.
  * @param {NativeAccess} access
- * @param {(context: LockContext<any>) => any} fn
+ * @param {(context: any) => any} fn
  * @param {LockPlan} plan
  */
 async function runNative({ native, ops }, fn, plan) {
   const { key } = plan;
-  const reply = await waitNative(native, plan);
+  let reply = native.acquireWait(
+    key,
+    plan.ttlMs,
+    plan.maxRetries,
+    plan.retryDelayMs,
+    plan.exponential,
+    plan.jitter,
+    plan.timeoutMs,
+  );
+  if (typeof reply !== "string") reply = await waited(native, reply, plan);
   if (!reply.startsWith(ACQUIRED)) throw replyError(reply, { key });
   const grant = readGrant(reply, key);
   const { lockId, fence, expiresAtMs, validForMs } = grant;
@@ -66,7 +80,7 @@ async function runNative({ native, ops }, fn, plan) {
     ? holdNative(native, key, grant, plan)
     : new Holding(lockId, expiresAtMs, performance.now() + validForMs, plan.signal);
   try {
-    return await fn(contextOf(lockId, fence, holding));
+    return await fn(new LockContext(lockId, fence, holding));
   } finally {
     holding.end();
     await releaseQuietly(release, lockId, plan);
@@ -95,25 +109,16 @@ function holdNative(native, key, { lockId, expiresAtMs, validForMs }, plan) {
 
 /**
  * @param {import("./native.js").NativeBackend} native
+ * @param {number} id
  * @param {LockPlan} plan
  * @returns {Promise<string>}
  */
-async function waitNative(native, plan) {
+async function waited(native, id, plan) {
   const { signal, acquisitionSignal } = plan;
   const first = signal ?? acquisitionSignal;
-  const reply = native.acquireWait(
-    plan.key,
-    plan.ttlMs,
-    plan.maxRetries,
-    plan.retryDelayMs,
-    plan.exponential,
-    plan.jitter,
-    plan.timeoutMs,
-  );
-  if (typeof reply === "string") return reply;
-  if (first === undefined) return settled(reply);
+  if (first === undefined) return settled(id);
   const second = first === signal ? acquisitionSignal : undefined;
-  const answered = await settledOrAborted(native, reply, first, second);
+  const answered = await settledOrAborted(native, id, first, second);
   if (typeof answered === "string") return answered;
   throw cancelled(plan, answered);
 }
@@ -121,7 +126,7 @@ async function waitNative(native, plan) {
 /**
  * The same over any backend.
  * @param {CustomLockBackend} backend
- * @param {(context: LockContext<any>) => any} fn
+ * @param {(context: any) => any} fn
  * @param {LockPlan} plan
  */
 async function runOver(backend, fn, plan) {
@@ -136,7 +141,7 @@ async function runOver(backend, fn, plan) {
     ? startHeartbeat(backend, lockId, plan.ttlMs, holding)
     : undefined;
   try {
-    return await fn(contextOf(lockId, fence, holding));
+    return await fn(new LockContext(lockId, fence, holding));
   } finally {
     stopHeartbeat?.();
     holding.end();
