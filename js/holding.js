@@ -124,26 +124,21 @@ export class Holding {
   }
 }
 
-/** What fn receives. */
-export class LockContext {
-  #holding;
-
-  /**
-   * @param {string} lockId
-   * @param {string | undefined} fence
-   * @param {Holding} holding
-   */
-  constructor(lockId, fence, holding) {
-    this.lockId = lockId;
-    this.fence = fence;
-    this.#holding = holding;
-  }
-
-  get expiresAtMs() {
-    return this.#holding.expiresAtMs;
-  }
-
-  get signal() {
-    return this.#holding.signal;
-  }
+/**
+ * What fn receives. Own properties, so that it may be spread or listed.
+ * @param {string} lockId
+ * @param {string | undefined} fence
+ * @param {Holding} holding
+ */
+export function contextOf(lockId, fence, holding) {
+  return {
+    lockId,
+    fence,
+    get expiresAtMs() {
+      return holding.expiresAtMs;
+    },
+    get signal() {
+      return holding.signal;
+    },
+  };
 }

@@ -4,14 +4,14 @@ import { settled, settledInBackground, settledOrAborted } from "./bridge.js";
 import { checkBackend, invalidArgument, replyError, toError } from "./errors.js";
 import { notify } from "./handle.js";
 import { startHeartbeat } from "./heartbeat.js";
-import { Holding, LockContext } from "./holding.js";
+import { contextOf, Holding } from "./holding.js";
 import { normalizeAndValidateKey } from "./keys.js";
 import { cancelled, checkNotCancelled, readLockConfig } from "./lock-config.js";
 import { nativeAccess, readGrant } from "./native-backend.js";
 import { withTelemetry } from "./telemetry.js";
 import { acquireWaiting } from "./wait.js";
 
-/** @import { BackendCapabilities, CustomLockBackend, LockConfig, LockContext as Context } from "../index.js" */
+/** @import { BackendCapabilities, CustomLockBackend, LockConfig, LockContext } from "../index.js" */
 /** @typedef {import("./lock-config.js").LockPlan} LockPlan */
 /** @typedef {import("./native-backend.js").NativeAccess} NativeAccess */
 
@@ -45,7 +45,7 @@ export function lockWith(backend, fn, config) {
  * lock() bound to one backend.
  * @template {BackendCapabilities} C
  * @param {CustomLockBackend<C>} backend
- * @returns {<T>(fn: (context: Context<C>) => Promise<T> | T, config: LockConfig) => Promise<T>}
+ * @returns {<T>(fn: (context: LockContext<C>) => Promise<T> | T, config: LockConfig) => Promise<T>}
  */
 export function createAutoLock(backend) {
   checkBackend(backend, ["acquire", "release"]);
@@ -80,7 +80,7 @@ async function runNative({ native, ops }, fn, plan) {
     ? holdNative(native, key, grant, plan)
     : new Holding(lockId, expiresAtMs, performance.now() + validForMs, plan.signal);
   try {
-    return await fn(new LockContext(lockId, fence, holding));
+    return await fn(contextOf(lockId, fence, holding));
   } finally {
     holding.end();
     await releaseQuietly(release, lockId, plan);
@@ -141,7 +141,7 @@ async function runOver(backend, fn, plan) {
     ? startHeartbeat(backend, lockId, plan.ttlMs, holding)
     : undefined;
   try {
-    return await fn(new LockContext(lockId, fence, holding));
+    return await fn(contextOf(lockId, fence, holding));
   } finally {
     stopHeartbeat?.();
     holding.end();
