@@ -3,6 +3,7 @@
 // An operation answers with a string at once or with the number under which its answer will come.
 // All answers that are ready arrive together in one call of `onBatch`.
 
+import { setInterval } from "node:timers";
 import { Bridge, open } from "./native.js";
 import { replyError } from "./errors.js";
 import { offAbort, onAbort } from "./signal.js";
@@ -21,7 +22,8 @@ const background = new Map();
 const INTERIM = "~".charCodeAt(0);
 const LONGEST_TIMER_MS = 0x7fff_ffff;
 
-// Holds the process while it is ref'd; what it does when it fires does not matter.
+// Holds the process while it is ref'd; what it does when it fires does not matter. Node's own
+// timer, because test environments that imitate a browser replace the global one.
 const keepAlive = setInterval(() => {}, LONGEST_TIMER_MS);
 keepAlive.unref();
 

@@ -83,6 +83,19 @@ export function toError(thrown) {
 }
 
 /**
+ * A LockError of another copy of this package: a program may have two.
+ * @param {unknown} thrown
+ * @returns {thrown is LockError}
+ */
+function isForeignLockError(thrown) {
+  return (
+    thrown instanceof Error &&
+    thrown.name === "LockError" &&
+    typeof (/** @type {{ code?: unknown }} */ (thrown).code) === "string"
+  );
+}
+
+/**
  * A failure of a backend that is not ours, as a LockError.
  * @param {string} operation
  * @param {unknown} thrown
@@ -90,6 +103,9 @@ export function toError(thrown) {
  */
 export function backendError(operation, thrown, context) {
   if (thrown instanceof LockError) return thrown;
+  if (isForeignLockError(thrown)) {
+    return new LockError(thrown.code, thrown.message, { ...thrown.context, cause: thrown });
+  }
   return new LockError("Internal", `The backend's ${operation}() failed: see the cause`, {
     ...context,
     cause: thrown,

@@ -84,7 +84,7 @@ export class Held {
     try {
       await this.#releaseWithin(this.hooks.disposeTimeoutMs);
     } catch (error) {
-      if (own || error instanceof DisposeTimeout) this.#report(toError(error));
+      if (own || error instanceof DisposeTimeout) notify(() => this.#report(toError(error)));
     }
   }
 
@@ -121,15 +121,23 @@ export class Held {
     }
     const { NODE_ENV, SYNCGUARD_DEBUG } = process.env;
     if (NODE_ENV === "production" && SYNCGUARD_DEBUG !== "true") return;
-    // Only the text, with what identifies the lock taken out: the message of a custom backend's
-    // error may contain it.
-    const text = error.message.replaceAll(this.lockId, "[lockId]").replaceAll(this.key, "[key]");
     console.error("[SyncGuard] Lock disposal failed:", {
-      error: text,
+      error: this.#redact(String(error.message)),
       errorName: error.name,
       ...(error instanceof LockError && { code: error.code }),
       source: "disposal",
     });
+  }
+
+  /**
+   * The message of a custom backend's error may name the lock: it is not for logs.
+   * @param {string} text
+   */
+  #redact(text) {
+    for (const secret of [this.lockId, this.key]) {
+      if (typeof secret === "string" && secret !== "") text = text.replaceAll(secret, "[redacted]");
+    }
+    return text;
   }
 }
 
@@ -244,6 +252,6 @@ export function decorateAcquireResult(backend, result, key, onReleaseError, disp
 export async function acquireHandle(backend, opts) {
   checkBackend(backend, ["acquire", "release", "extend"]);
   const result = await backend.acquire(opts);
-  if (typeof result[Symbol.asyncDispose] === "function") return result;
+  if (typeof result?.[Symbol.asyncDispose] === "function") return result;
   return decorateAcquireResult(backend, result, opts.key);
 }

@@ -22,7 +22,7 @@ export function startHeartbeat(backend, lockId, ttlMs, holding) {
   function schedule(ms) {
     timer = setTimeout(beat, Math.min(ms, LONGEST_TIMER_MS));
     // The work that the lock protects keeps the process alive, its heartbeat does not.
-    timer.unref();
+    timer.unref?.();
   }
 
   async function beat() {

@@ -92,7 +92,7 @@ export class Holding {
       );
     } else if (left !== Infinity) {
       this.#timer = setTimeout(() => this.#watchDeadline(), Math.min(left, LONGEST_TIMER_MS));
-      this.#timer.unref();
+      this.#timer.unref?.();
     }
   }
 

@@ -75,6 +75,16 @@ test("a foreign backend's failure is wrapped, without its text; a LockError stay
   expect(wrapped.message).not.toContain("hunter2");
 });
 
+test("a LockError of another copy of the package keeps its code", async () => {
+  const copy = await import("../../js/errors.js?copy");
+  const theirs = new copy.LockError("RateLimited", "slow down", { key: "k" });
+  expect(theirs).not.toBeInstanceOf(LockError);
+  const ours = backendError("acquire", theirs, {});
+  expect(ours).toBeInstanceOf(LockError);
+  expect(ours).toMatchObject({ code: "RateLimited", message: "slow down", cause: theirs });
+  expect(ours.context.key).toBe("k");
+});
+
 test.each([null, undefined, 1, "text", {}, { acquire: 1 }])("%o is no backend", (value) => {
   expect(() => checkBackend(value, ["acquire"])).toThrow(/must be a LockBackend/);
 });
