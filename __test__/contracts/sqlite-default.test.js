@@ -1,0 +1,21 @@
+// The same on the default file. Where that is depends on the system's temp directory.
+
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { createSqliteBackend } from "../../js/sqlite.js";
+import { testFolder } from "../sqlite/folder.js";
+import { contract } from "./suite.js";
+
+const folder = testFolder();
+
+contract("sqlite, default file", {
+  make: async (options, namespace) => {
+    process.env.TMPDIR = join(folder.path, namespace);
+    mkdirSync(process.env.TMPDIR, { recursive: true });
+    const backend = createSqliteBackend(undefined, options);
+    // The file is found by the first operation: before another test can change the variable.
+    await backend.isLocked({ key: "any" });
+    await backend.release({ lockId: "a".repeat(22) });
+    return backend;
+  },
+});
