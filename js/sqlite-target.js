@@ -1,7 +1,7 @@
 // What a target of createSqliteBackend() means: a path, and options that a URL may carry.
 
 import { fileURLToPath } from "node:url";
-import { invalidArgument } from "./errors.js";
+import { invalidArgument, unreadableOptions } from "./errors.js";
 
 /**
  * @typedef {object} SqliteTargetConfig
@@ -26,7 +26,12 @@ export function readTarget(target) {
     return /^(sqlite:|file:\/\/)/i.test(target) ? readUrl(target) : { path: target };
   }
   if (typeof target === "object") {
-    const { path } = target;
+    let path;
+    try {
+      ({ path } = target);
+    } catch (cause) {
+      throw unreadableOptions("createSqliteBackend()", target, cause);
+    }
     if (path === undefined || typeof path === "string") return { path };
   }
   throw invalidArgument(

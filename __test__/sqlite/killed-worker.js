@@ -1,0 +1,25 @@
+// Takes locks as fast as it can until it is killed. Which sections it was in is on record.
+
+import { randomInt } from "node:crypto";
+import { SectionLog } from "../fixtures/stress/log.js";
+import { open } from "./open.js";
+
+const { path, log: logPath, keys, ttlMs } = JSON.parse(process.argv[2]);
+const backend = open({ path });
+const log = new SectionLog(logPath);
+
+async function section() {
+  // What a killed process held stays locked for a while: take another key.
+  const key = keys[randomInt(keys.length)];
+  const lock = await backend.acquire({ key, ttlMs });
+  if (!lock.ok) return false;
+  const section = log.begin(key, lock);
+  if (randomInt(4) === 0) await lock.extend(ttlMs);
+  log.end(section);
+  await lock.release();
+  return true;
+}
+
+while (!(await section()));
+process.send("working");
+for (;;) await section();

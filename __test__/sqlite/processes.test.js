@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+import { stress } from "../fixtures/stress/run.js";
+import { testFolder } from "./folder.js";
+
+const folder = testFolder();
+
+test.each(["normal", "full"])(
+  "several processes, some killed, durability %s: never two inside, nothing stays locked",
+  async (durability) => {
+    const report = await stress({
+      module: new URL("./open.js", import.meta.url),
+      config: { path: folder.file(), durability },
+      processes: 4,
+      workers: 40,
+      keys: 4,
+      seconds: 8,
+      kills: 4,
+      ttlMs: 1_000,
+    });
+    expect(report.violations).toEqual([]);
+    expect(report.sections).toBeGreaterThan(50);
+  },
+  120_000,
+);
