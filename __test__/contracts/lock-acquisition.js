@@ -215,6 +215,9 @@ export function lockAcquisition(t) {
       await holder.release();
       await lock(backend, () => {}, config);
       await rejection(lock(backend, () => Promise.reject(new Error("no")), config));
+      // A function that asks for its own signal, which follows the caller's.
+      await lock(backend, ({ signal }) => void signal, config);
+      await lock(backend, ({ signal }) => void signal, { ...config, autoExtend: true });
       expect(getEventListeners(outer, "abort")).toHaveLength(0);
       expect(getEventListeners(inner, "abort")).toHaveLength(0);
     });
