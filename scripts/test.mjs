@@ -2,7 +2,7 @@
 //   npm test                     the Rust and the JavaScript tests
 //   npm test -- <vitest args>    only the JavaScript tests, e.g. one file
 //   npm test -- --rust <args>    only the Rust tests, e.g. one name
-import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { cargo, Failure, main, root, tool } from "./lib/run.mjs";
 import { setUp } from "./lib/setup.mjs";
@@ -22,8 +22,11 @@ async function javascriptTests(env) {
   rmSync(report, { force: true });
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
   const run = ["run", ...reporters, ...args];
+  const plain = process.stdout.isTTY ? {} : { NO_COLOR: "1" };
   try {
-    await tool("vitest/vitest.mjs", run, { env: { ...env, SYNCGUARD_TEST_SERVERS: "started" } });
+    await tool("vitest/vitest.mjs", run, {
+      env: { ...env, ...plain, SYNCGUARD_TEST_SERVERS: "started" },
+    });
   } finally {
     summarize();
   }
@@ -31,12 +34,13 @@ async function javascriptTests(env) {
 
 /** One plain closing line, whatever the reporter prints. */
 function summarize() {
-  try {
-    const { numPassedTests, numFailedTests } = JSON.parse(readFileSync(report, "utf8"));
-    console.log(`JavaScript: ${numPassedTests} passed, ${numFailedTests} failed`);
-  } catch {
-    // Interrupted before there was anything to count.
-  }
+  if (!existsSync(report)) return; // Interrupted before there was anything to count.
+  const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(report, "utf8"));
+  // A file that could not even be loaded has no test to count.
+  const broken = testResults.filter(
+    (file) => file.status === "failed" && !file.assertionResults.length,
+  );
+  console.log(`JavaScript: ${numPassedTests} passed, ${numFailedTests + broken.length} failed`);
 }
 
 await main(async () => {
