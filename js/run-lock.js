@@ -76,13 +76,15 @@ async function runNative({ native, ops }, fn, plan) {
   const release = () => ops.release(lockId, key);
   giveBackIfCancelled(plan, release);
 
-  const holding = plan.autoExtend
-    ? holdNative(native, key, grant, plan)
-    : new Holding(lockId, expiresAtMs, performance.now() + validForMs, plan.signal);
+  /** @type {Holding | undefined} */
+  let holding;
   try {
+    holding = plan.autoExtend
+      ? holdNative(native, key, grant, plan)
+      : new Holding(lockId, expiresAtMs, performance.now() + validForMs, plan.signal);
     return await fn(contextOf(lockId, fence, holding));
   } finally {
-    holding.end();
+    holding?.end();
     await releaseQuietly(release, lockId, plan);
   }
 }

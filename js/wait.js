@@ -150,8 +150,6 @@ async function tryOnce(backend, limits, attempt) {
   try {
     result = await limits.race(attempting);
   } catch (thrown) {
-    // The backend may have noticed the stop before we did.
-    if (limits.stoppedBy !== undefined) throw limits.error(attempt);
     throw backendError("acquire", thrown, { key: plan.key });
   }
   if (result === STOPPED) {

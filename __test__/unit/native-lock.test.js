@@ -106,6 +106,22 @@ test("autoExtend: a lost lock aborts the signal, also when it is read later", as
   }
 });
 
+test("autoExtend: what the heartbeat tells after fn is too late to matter", async () => {
+  next.push(GRANT, 53, undefined, "1");
+  const signal = await lock(backend, (context) => context.signal, { key: "k", autoExtend: true });
+  answer(53, 'E{"code":"LockLost","message":"lost"}');
+  expect(signal.aborted).toBe(false);
+});
+
+test("autoExtend: a heartbeat that cannot start leaves no lock behind", async () => {
+  next.push(GRANT, 'E{"code":"Internal","message":"no"}', "1");
+  const fn = vi.fn();
+  const error = await rejection(lock(backend, fn, { key: "k", autoExtend: true }));
+  expect(error.code).toBe("Internal");
+  expect(fn).not.toHaveBeenCalled();
+  expect(calls.at(-1)).toEqual(["release", LOCK_ID, "k"]);
+});
+
 test("an extend by fn counts: the signal aborts only after the new time", async () => {
   vi.useFakeTimers();
   try {
