@@ -1,0 +1,25 @@
+import { afterAll } from "vitest";
+import { startRedisSentinel } from "../../scripts/servers.mjs";
+import { open } from "../redis/open.js";
+import { contract } from "./suite.js";
+
+const deployment = await startRedisSentinel();
+afterAll(() => deployment.stop());
+
+const target = {
+  sentinels: deployment.sentinels.map(({ host, port }) => ({ host, port })),
+  name: deployment.name,
+};
+
+// Backends that are connected by then have to find the new master by themselves.
+const FAILOVER_AT = 4;
+let made = 0;
+
+contract("redis sentinel, with a failover in the middle", {
+  async make(options, keyPrefix) {
+    made += 1;
+    if (made === FAILOVER_AT) await deployment.failover();
+    return open({ target, keyPrefix, ...options });
+  },
+  removedAtTtl: true,
+});
