@@ -28,10 +28,7 @@ export function isReply(error) {
 export function clientError(error, context) {
   if (error instanceof LockError) {
     // A timeout or an abort of ours: the request is on its way.
-    return marked(
-      new LockError(error.code, error.message, { ...context, ...error.context }),
-      error.code === "NetworkTimeout" || error.code === "Aborted",
-    );
+    return marked(new LockError(error.code, error.message, { ...context, ...error.context }), true);
   }
   if (isReply(error)) return replyError(redisError(String(error.message)), context);
   const [code, message] = classify(error);

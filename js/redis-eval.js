@@ -16,7 +16,7 @@ import {
   mapToMutationResult,
   sanitizeLockInfo,
 } from "./results.js";
-import { aborted, checkSignal } from "./signal.js";
+import { aborted, checkSignal, offAbort, onAbort } from "./signal.js";
 
 /** @typedef {import("./redis-clients.js").KnownClient} KnownClient */
 /** @typedef {{ code: string, sha: string }} Script */
@@ -103,15 +103,20 @@ function bounded(work, timeoutMs, signal) {
       const text = "The Redis client did not answer in time (operationTimeoutMs)";
       reject(new LockError("NetworkTimeout", text));
     }, timeoutMs);
-    const onAbort = () => {
+    const abort = () => {
       settle();
       reject(aborted("Operation aborted by signal", /** @type {AbortSignal} */ (signal)));
     };
     const settle = () => {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", onAbort);
+      if (signal !== undefined) offAbort(signal, abort);
     };
-    signal?.addEventListener("abort", onAbort);
+    try {
+      if (signal !== undefined) onAbort(signal, abort);
+    } catch (error) {
+      settle();
+      reject(error);
+    }
     work.then(
       (value) => {
         settle();

@@ -1,6 +1,6 @@
 import { afterAll } from "vitest";
 import { startRedisSentinel } from "../../scripts/servers.mjs";
-import { open } from "../redis/open.js";
+import { failover, open } from "../redis/open.js";
 import { contract } from "./suite.js";
 
 const deployment = await startRedisSentinel();
@@ -18,7 +18,7 @@ let made = 0;
 contract("redis sentinel, with a failover in the middle", {
   async make(options, keyPrefix) {
     made += 1;
-    if (made === FAILOVER_AT) await deployment.failover();
+    if (made === FAILOVER_AT) await failover(deployment);
     return open({ target, keyPrefix, ...options });
   },
   removedAtTtl: true,

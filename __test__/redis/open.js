@@ -3,6 +3,7 @@
 import { randomBytes } from "node:crypto";
 import Redis from "ioredis";
 import { createRedisBackend } from "../../js/redis.js";
+import { until } from "../fixtures/wait.js";
 
 /** A key prefix that nobody else uses. */
 export const prefix = () => `t_${randomBytes(6).toString("hex")}`;
@@ -16,4 +17,16 @@ export function ioredis(target = process.env.REDIS_URL, options = {}) {
   const client = typeof target === "string" ? new Redis(target, options) : new Redis(target);
   client.on("error", () => {});
   return client;
+}
+
+/**
+ * Makes the sentinels promote the other node. Until the old master is told that it is a replica it
+ * takes writes that will be lost: that is how Redis replicates, and not what is tested here.
+ */
+export async function failover(deployment) {
+  await deployment.failover();
+  await until(async () => {
+    const roles = await Promise.all(deployment.nodes.map((node) => node.cli("role")));
+    return roles.filter((role) => role.startsWith("master")).length === 1;
+  }, "the old master to step down");
 }
