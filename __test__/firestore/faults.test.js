@@ -13,7 +13,7 @@ let server, patient, hasty;
 beforeAll(async () => {
   server = await startFirestore();
   patient = open({ emulatorHost: server.host });
-  hasty = open({ emulatorHost: server.host, operationTimeoutMs: 300, connectTimeoutMs: 300 });
+  hasty = open({ emulatorHost: server.host, operationTimeoutMs: 500, connectTimeoutMs: 500 });
 });
 afterAll(async () => {
   await Promise.all([patient, hasty].map((backend) => backend.close()));
@@ -43,33 +43,34 @@ describe("operations that are given up leave no lock", () => {
   test.each([
     ["its request is lost", "swallow"],
     ["its answer is lost", "lose-answer"],
-    ["its request comes late", "late-600"],
+    ["its request comes late", "late-1000"],
   ])("timed out, because %s", async (label, fault) => {
     await faults("Commit", fault);
     const acquiring = hasty.acquire({ key: label, ttlMs });
     await expect(acquiring).rejects.toMatchObject({ code: "NetworkTimeout" });
     await untilFree(patient, label);
     // Long enough for what is late to have come.
-    await sleep(700);
+    await sleep(1_100);
     expect(await patient.isLocked({ key: label })).toBe(false);
+    // With a lock on the server in the way this would take 2 s or more.
     const startedAt = performance.now();
     expect(await patient.acquire({ key: label, ttlMs })).toMatchObject({ ok: true });
-    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    expect(performance.now() - startedAt).toBeLessThan(1_500);
   });
 
   test.each(["BatchGetDocuments", "Commit"])("aborted during %s", async (method) => {
-    await faults(method, "late-200");
+    await faults(method, "late-1500");
     const controller = new AbortController();
     const key = `aborted ${method}`;
-    const acquiring = patient.acquire({ key, ttlMs, signal: controller.signal });
     await calls();
+    const acquiring = patient.acquire({ key, ttlMs, signal: controller.signal });
     await until(async () => (await calls()).includes(method));
     const startedAt = performance.now();
     controller.abort();
     await expect(acquiring).rejects.toMatchObject({ code: "Aborted" });
-    expect(performance.now() - startedAt).toBeLessThan(500);
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
     // Undone in the background, once the server has done what it was asked.
-    await sleep(300);
+    await sleep(1_600);
     await untilFree(patient, key);
     expect(await patient.acquire({ key, ttlMs })).toMatchObject({ ok: true });
   });

@@ -69,10 +69,10 @@ async fn locks_of_others_are_found_by_their_id() {
 async fn an_expired_lock_is_replaced_and_stays_lost() {
     let server = Server::start().await;
     let (one, two) = (server.backend(), server.backend());
-    let held = acquire(&one, "a", 1).await.unwrap().unwrap();
+    let held = acquire(&one, "a", 500).await.unwrap().unwrap();
     // Within the tolerance it still counts.
     assert!(acquire(&two, "a", 1).await.unwrap().is_none());
-    sleep_ms(1100).await;
+    sleep_ms(1600).await;
     assert!(!one.is_locked(&key("a")).await.unwrap());
     let by_id = LookupQuery::LockId(held.lock_id);
     assert!(one.lookup(&by_id).await.unwrap().is_none());

@@ -1,4 +1,4 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 
@@ -37,9 +37,8 @@ async fn a_silent_server_is_a_timeout_and_leaves_nothing() {
     let undone = backend.release(lock_id).await.unwrap();
     assert_eq!(undone, ReleaseOutcome::Missed(Miss::NotFound));
 
-    let started = Instant::now();
+    // Nothing on the server is in the way: that would take 2 s.
     assert!(acquire(&backend, "a", 1000).await.unwrap().is_some());
-    assert!(started.elapsed() < Duration::from_millis(200));
 }
 
 #[tokio::test]
@@ -62,12 +61,12 @@ async fn an_undone_acquire_cannot_happen_later() {
     let backend = server.hasty_backend();
     server
         .faults
-        .set("Commit", [Fault::Late(Duration::from_millis(400))]);
+        .set("Commit", [Fault::Late(Duration::from_millis(1000))]);
     let (lock_id, error) = failing_acquire(&backend).await;
     assert!(error.outcome_unknown);
     let undone = backend.release(lock_id).await.unwrap();
     assert_eq!(undone, ReleaseOutcome::Missed(Miss::NotFound));
-    sleep_ms(400).await;
+    sleep_ms(1000).await;
     assert!(!backend.is_locked(&key("a")).await.unwrap());
     // The undo used the fence up, so that the late commit could not.
     let next = acquire(&backend, "a", 1000).await.unwrap().unwrap();

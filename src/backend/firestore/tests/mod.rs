@@ -63,7 +63,7 @@ impl Server {
 
     /// For operations that are meant to run into their limit.
     fn hasty_backend(&self) -> FirestoreBackend {
-        self.backend_with(|config| config.operation_timeout_ms = 200)
+        self.backend_with(|config| config.operation_timeout_ms = 500)
     }
 
     fn backend_with(&self, change: impl FnOnce(&mut FirestoreConfig)) -> FirestoreBackend {
