@@ -88,6 +88,13 @@ test("what the server says about its own deadline is not our timeout", async () 
 test("a server that stands still is a timeout, and works again afterwards", async () => {
   server.suspend();
   try {
+    const ping = () => fetch(`http://${server.host}/`, { signal: AbortSignal.timeout(200) });
+    await until(() =>
+      ping().then(
+        () => false,
+        () => true,
+      ),
+    );
     for (const operation of [
       hasty.acquire({ key: "still", ttlMs }),
       hasty.isLocked({ key: "still" }),
