@@ -44,12 +44,13 @@ impl Client {
         self: Arc<Self>,
         lock_id: LockId,
         ttl: Ttl,
-        valid_for: Duration,
+        valid_until: std::time::Instant,
         hold: Hold,
     ) -> Option<Error> {
         let interval = ttl.duration() / 3;
-        let mut deadline = Instant::now() + valid_for;
-        let mut next = Instant::now() + interval.min(valid_for / 2);
+        let mut deadline = Instant::from_std(valid_until);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut next = Instant::now() + interval.min(left / 2);
         let mut last_error = None;
         loop {
             tokio::select! {

@@ -9,7 +9,7 @@ mod wait;
 mod waiters;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -32,8 +32,8 @@ pub struct Grant {
     pub lock_id: LockId,
     pub fence: Fence,
     pub expires_at_ms: u64,
-    /// How long from now it is surely ours, whatever the clocks say.
-    pub valid_for: Duration,
+    /// Until then it is surely ours, whatever the clocks say.
+    pub valid_until: Instant,
 }
 
 /// An answer for the caller and, sometimes, work that goes on after it.
@@ -101,7 +101,7 @@ impl Client {
                 lock_id: request.lock_id,
                 fence,
                 expires_at_ms,
-                valid_for: request.ttl.duration().saturating_sub(started.elapsed()),
+                valid_until: started + request.ttl.duration(),
             }))
             .into(),
             Ok(AcquireOutcome::Locked) => Ok(None).into(),

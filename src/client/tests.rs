@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
+use std::time::Duration;
 use tokio::time::sleep;
 
 use super::*;
@@ -208,7 +209,7 @@ async fn a_hold_outlives_the_ttl_and_survives_a_failed_heartbeat() {
     let task = tokio::spawn(Arc::clone(&client).hold(
         held.lock_id,
         ttl(900),
-        held.valid_for,
+        held.valid_until,
         hold.clone(),
     ));
     sleep(Duration::from_millis(2500)).await;
@@ -227,7 +228,7 @@ async fn a_hold_tells_when_the_lock_is_lost() {
     let held = grant(&client, ttl(3000)).await;
     let started = tokio::time::Instant::now();
     let lost = Arc::clone(&client)
-        .hold(held.lock_id, ttl(3000), held.valid_for, Hold::default())
+        .hold(held.lock_id, ttl(3000), held.valid_until, Hold::default())
         .await;
     let error = lost.expect("it was never extended");
     assert_eq!(error.code, ErrorCode::LockLost);
@@ -239,7 +240,7 @@ async fn a_hold_tells_when_the_lock_is_lost() {
         .hold(
             LockId::generate(),
             ttl(3000),
-            Duration::from_secs(3),
+            Instant::now() + Duration::from_secs(3),
             Hold::default(),
         )
         .await;

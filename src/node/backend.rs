@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use napi::bindgen_prelude::Either;
@@ -12,7 +12,8 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use super::bridge::Completions;
-use super::{functions, reply};
+use super::functions;
+use super::reply::{self, Reply};
 use crate::backend::LookupQuery;
 use crate::client::{Client, Hold, Settled, WaitPolicy};
 use crate::error::{Error, Result};
@@ -24,18 +25,21 @@ pub type Answer = Either<String, f64>;
 
 /// What an operation ends with: the reply and, sometimes, work that goes on after it.
 struct Outcome {
-    reply: String,
+    reply: Reply,
     undo: Option<BoxFuture<'static, ()>>,
 }
 
 impl From<String> for Outcome {
-    fn from(reply: String) -> Self {
-        Self { reply, undo: None }
+    fn from(text: String) -> Self {
+        Self {
+            reply: text.into(),
+            undo: None,
+        }
     }
 }
 
 impl Outcome {
-    fn of<T>(settled: Settled<T>, ok: impl FnOnce(T) -> String) -> Self {
+    fn of<T>(settled: Settled<T>, ok: impl FnOnce(T) -> Reply) -> Self {
         Self {
             reply: reply::of(settled.result, ok),
             undo: settled.undo,
@@ -76,7 +80,7 @@ impl NativeBackend {
         // A panic must not unwind into Node.
         let polled = catch_unwind(AssertUnwindSafe(|| operation.as_mut().poll(&mut context)));
         let done = match polled {
-            Ok(Poll::Ready(Outcome { reply, undo: None })) => return Either::A(reply),
+            Ok(Poll::Ready(Outcome { reply, undo: None })) => return Either::A(reply.deliver()),
             Ok(Poll::Ready(outcome)) => Some(outcome),
             Ok(Poll::Pending) => None,
             Err(_) => return failed(&Error::internal("The operation failed unexpectedly")),
@@ -96,7 +100,7 @@ impl NativeBackend {
                 Some(undo) => {
                     pending.interim(outcome.reply);
                     undo.await;
-                    pending.finish(reply::NOTHING.to_owned());
+                    pending.finish(Reply::nothing());
                 }
             }
         });
@@ -235,13 +239,12 @@ impl NativeBackend {
             let pending = self.completions.pending(id);
             let hold = Hold::default();
             self.completions.running().insert(id, hold.clone());
+            let valid_until = Instant::now() + milliseconds(valid_for_ms);
             self.runtime.spawn(async move {
-                let lost = client
-                    .hold(lock_id, ttl, milliseconds(valid_for_ms), hold)
-                    .await;
+                let lost = client.hold(lock_id, ttl, valid_until, hold).await;
                 pending.finish(match lost {
-                    None => reply::NOTHING.to_owned(),
-                    Some(error) => reply::error(&error),
+                    None => Reply::nothing(),
+                    Some(error) => reply::error(&error).into(),
                 });
             });
             Either::B(id as f64)

@@ -8,7 +8,7 @@ use napi::bindgen_prelude::{Either, FnArgs, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi_derive::napi;
 
-use super::reply;
+use super::reply::{self, Reply};
 use crate::client::Hold;
 use crate::error::Error;
 
@@ -50,19 +50,22 @@ impl Bridge {
 }
 
 #[derive(Default)]
-struct Queue(Mutex<Batch>);
+struct Queue(Mutex<Vec<(u64, Reply)>>);
 
 impl Queue {
     /// Whether this is the first since the last drain: only then is a wake-up due.
-    fn push(&self, id: u64, reply: String) -> bool {
-        let mut batch = lock(&self.0);
-        batch.push(Either::A(id as f64));
-        batch.push(Either::B(reply));
-        batch.len() == 2
+    fn push(&self, id: u64, reply: Reply) -> bool {
+        let mut ready = lock(&self.0);
+        ready.push((id, reply));
+        ready.len() == 1
     }
 
     fn drain(&self) -> Batch {
-        std::mem::take(&mut *lock(&self.0))
+        let ready = std::mem::take(&mut *lock(&self.0));
+        ready
+            .into_iter()
+            .flat_map(|(id, reply)| [Either::A(id as f64), Either::B(reply.deliver())])
+            .collect()
     }
 }
 
@@ -79,7 +82,7 @@ impl Completions {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub fn post(&self, id: u64, reply: String) {
+    pub fn post(&self, id: u64, reply: Reply) {
         if self.queue.push(id, reply) {
             // Fails only when the context is being torn down: then nobody waits any more.
             self.wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
@@ -87,7 +90,7 @@ impl Completions {
     }
 
     pub fn warn(&self, text: &str) {
-        self.post(WARNING, text.to_owned());
+        self.post(WARNING, text.to_owned().into());
     }
 
     pub fn running(&self) -> MutexGuard<'_, HashMap<u64, Hold>> {
@@ -114,12 +117,11 @@ pub struct Pending {
 
 impl Pending {
     /// Answers the caller; `finish` must still follow.
-    pub fn interim(&mut self, mut reply: String) {
-        reply.insert(0, reply::INTERIM);
-        self.completions.post(self.id, reply);
+    pub fn interim(&mut self, reply: Reply) {
+        self.completions.post(self.id, reply.interim());
     }
 
-    pub fn finish(mut self, reply: String) {
+    pub fn finish(mut self, reply: Reply) {
         self.settled = true;
         self.completions.post(self.id, reply);
     }
@@ -131,7 +133,7 @@ impl Drop for Pending {
         if !self.settled {
             self.completions.post(
                 self.id,
-                reply::error(&Error::internal("The operation failed unexpectedly")),
+                reply::error(&Error::internal("The operation failed unexpectedly")).into(),
             );
         }
     }

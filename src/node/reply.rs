@@ -1,6 +1,7 @@
 //! Replies as JavaScript reads them: a tag, then fields of fixed width, then the rest.
 
 use std::fmt::Write;
+use std::time::Instant;
 
 use serde_json::json;
 
@@ -8,26 +9,63 @@ use crate::backend::{ExtendOutcome, LockRecord, Miss, ReleaseOutcome};
 use crate::client::Grant;
 use crate::error::{Error, Result};
 
-pub const LOCKED: &str = "L";
-/// An answer to nobody: the operation is over.
-pub const NOTHING: &str = "Z";
-/// In front of a reply that is not the last one: the caller is answered, work goes on.
-pub const INTERIM: char = '~';
+/// A reply on its way.
+#[derive(Default)]
+pub struct Reply {
+    text: String,
+    /// JavaScript is told how much time is left when it gets the reply, not when it was made:
+    /// its thread may have been busy in between.
+    valid_until: Option<Instant>,
+}
 
-pub fn acquired(grant: Option<Grant>) -> String {
+impl Reply {
+    /// An answer to nobody: the operation is over.
+    pub fn nothing() -> Self {
+        "Z".to_owned().into()
+    }
+
+    /// Not the last one: the caller is answered, work goes on.
+    pub fn interim(mut self) -> Self {
+        self.text.insert(0, '~');
+        self
+    }
+
+    /// As JavaScript gets it, now.
+    pub fn deliver(self) -> String {
+        let mut text = self.text;
+        if let Some(valid_until) = self.valid_until {
+            let left = valid_until.saturating_duration_since(Instant::now());
+            let _ = write!(text, "{}", left.as_millis());
+        }
+        text
+    }
+}
+
+impl From<String> for Reply {
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            valid_until: None,
+        }
+    }
+}
+
+pub fn acquired(grant: Option<Grant>) -> Reply {
     let Some(grant) = grant else {
-        return LOCKED.to_owned();
+        return "L".to_owned().into();
     };
-    let mut reply = String::with_capacity(64);
+    let mut text = String::with_capacity(64);
     let _ = write!(
-        reply,
-        "A{}{}{},{}",
+        text,
+        "A{}{}{},",
         grant.lock_id.as_str(),
         grant.fence,
         grant.expires_at_ms,
-        grant.valid_for.as_millis()
     );
-    reply
+    Reply {
+        text,
+        valid_until: Some(grant.valid_until),
+    }
 }
 
 pub fn released(outcome: ReleaseOutcome) -> String {
@@ -89,9 +127,9 @@ pub fn error(error: &Error) -> String {
 }
 
 /// The reply to a result, whatever it is.
-pub fn of<T>(result: Result<T>, ok: impl FnOnce(T) -> String) -> String {
+pub fn of<T, R: From<String>>(result: Result<T>, ok: impl FnOnce(T) -> R) -> R {
     match result {
         Ok(value) => ok(value),
-        Err(reason) => error(&reason),
+        Err(reason) => error(&reason).into(),
     }
 }
