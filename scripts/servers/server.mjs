@@ -1,6 +1,6 @@
 // One server process: started when its own output says so, stopped for sure.
 import { spawn, spawnSync } from "node:child_process";
-import { chownSync, mkdtempSync, rmSync } from "node:fs";
+import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -85,19 +85,17 @@ export class Server {
 
   /** Ends the server in an orderly way. */
   async stop(signal = "SIGTERM") {
-    this.#signal("SIGCONT");
     this.#signal(signal);
-    const stopped = await Promise.race([
-      this.#exited?.then(() => true) ?? true,
-      sleep(STOP_TIMEOUT_MS, false),
-    ]);
-    if (!stopped) await this.kill();
+    this.#signal("SIGCONT"); // A suspended server would not notice.
+    // The timer also keeps this process alive until the server, which does not, is gone.
+    const timer = setTimeout(() => this.#signal("SIGKILL"), STOP_TIMEOUT_MS);
+    await this.#exited;
+    clearTimeout(timer);
   }
 
   /** The server dies at once, as in a crash. */
   async kill() {
-    this.#signal("SIGKILL");
-    await this.#exited;
+    await this.stop("SIGKILL");
   }
 
   /** The server is alive and its connections are open, but it does nothing. */
@@ -110,13 +108,24 @@ export class Server {
   }
 
   #signal(signal) {
-    if (!this.#child?.pid) return;
-    try {
-      process.kill(-this.#child.pid, signal);
-    } catch {
-      // Already gone.
+    const pid = this.#child?.pid;
+    if (!pid) return;
+    // PostgreSQL's children leave the group. An orderly end is its own business, though.
+    const children = ["SIGKILL", "SIGSTOP", "SIGCONT"].includes(signal) ? childrenOf(pid) : [];
+    for (const target of [-pid, ...children]) {
+      try {
+        process.kill(target, signal);
+      } catch {
+        // Already gone.
+      }
     }
   }
+}
+
+function childrenOf(pid) {
+  const list = `/proc/${pid}/task/${pid}/children`;
+  if (!existsSync(list)) return [];
+  return readFileSync(list, "latin1").split(" ").filter(Boolean).map(Number);
 }
 
 /** A temporary directory that `remove()` or the end of this process removes. */
