@@ -80,8 +80,8 @@ const single = {
   },
   metrics: [
     metric("acquireP50", "acquire p50, one in flight", "µs", "lower"),
-    metric("acquireCalls", "calls to the server per acquire", "", "lower"),
-    metric("releaseCalls", "calls to the server per release", "", "lower"),
+    metric("acquireCalls", "gRPC calls per acquire", "calls", "lower"),
+    metric("releaseCalls", "gRPC calls per release", "calls", "lower"),
   ],
 };
 

@@ -5,11 +5,12 @@
 //! process that dies half-way leaves nothing behind, and there is nothing to roll back.
 
 use super::FirestoreBackend;
-use super::client::{Session, set};
+use super::client::Session;
 use super::document::{DocumentIds, counter_document, lock_document};
 use super::error::Failure;
 use super::known::{Known, State};
 use super::retry::Tries;
+use super::write::set;
 use crate::backend::{AcquireOutcome, AcquireRequest, LockRecord};
 use crate::error::Result;
 use crate::lock::Fence;

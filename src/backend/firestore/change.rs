@@ -5,11 +5,12 @@ use firestore::gcloud_sdk::google::firestore::v1::Write;
 use firestore::gcloud_sdk::prost_types::Timestamp;
 
 use super::FirestoreBackend;
-use super::client::{Session, delete, update};
+use super::client::Session;
 use super::document::{Snapshot, expiry_document};
 use super::error::Failure;
 use super::known::{Known, State};
 use super::retry::Tries;
+use super::write::{delete, update};
 use crate::backend::Miss;
 use crate::error::Result;
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live, system_now_ms};

@@ -4,16 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use firestore::gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
-use firestore::gcloud_sdk::google::firestore::v1::precondition::ConditionType;
 use firestore::gcloud_sdk::google::firestore::v1::structured_query::field_filter::Operator;
 use firestore::gcloud_sdk::google::firestore::v1::structured_query::filter::FilterType;
 use firestore::gcloud_sdk::google::firestore::v1::structured_query::{
     CollectionSelector, FieldFilter, FieldReference, Filter,
 };
-use firestore::gcloud_sdk::google::firestore::v1::write::Operation;
 use firestore::gcloud_sdk::google::firestore::v1::{
-    BatchGetDocumentsRequest, CommitRequest, Document, DocumentMask, Precondition, RunQueryRequest,
-    StructuredQuery, Write, batch_get_documents_response, run_query_request,
+    BatchGetDocumentsRequest, CommitRequest, RunQueryRequest, StructuredQuery, Write,
+    batch_get_documents_response, run_query_request,
 };
 use firestore::gcloud_sdk::prost_types::Timestamp;
 use firestore::gcloud_sdk::{GoogleAuthMiddleware, GoogleEnvironment};
@@ -289,36 +287,5 @@ fn lock_id_query(collection: &str, lock_id: LockId) -> StructuredQuery {
         }),
         limit: Some(MAX_DUPLICATES),
         ..StructuredQuery::default()
-    }
-}
-
-/// Replaces the whole document, if it is still at `version` (`None`: if there still is none).
-pub fn set(document: Document, version: Option<Timestamp>) -> Write {
-    write(Operation::Update(document), None, version)
-}
-
-/// Replaces the one field in `document`.
-pub fn update(document: Document, field: &str, version: Timestamp) -> Write {
-    let mask = DocumentMask {
-        field_paths: vec![field.to_owned()],
-    };
-    write(Operation::Update(document), Some(mask), Some(version))
-}
-
-pub fn delete(name: String, version: Timestamp) -> Write {
-    write(Operation::Delete(name), None, Some(version))
-}
-
-fn write(operation: Operation, mask: Option<DocumentMask>, version: Option<Timestamp>) -> Write {
-    Write {
-        operation: Some(operation),
-        update_mask: mask,
-        update_transforms: Vec::new(),
-        current_document: Some(Precondition {
-            condition_type: Some(match version {
-                Some(version) => ConditionType::UpdateTime(version),
-                None => ConditionType::Exists(false),
-            }),
-        }),
     }
 }

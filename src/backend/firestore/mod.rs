@@ -14,6 +14,7 @@ mod error;
 mod known;
 mod read;
 mod retry;
+mod write;
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::FirestoreBackend;
-use super::client::{Session, delete};
+use super::client::Session;
 use super::document::{DocumentIds, Snapshot};
 use super::retry::Tries;
+use super::write::delete;
 use crate::backend::{LockRecord, LookupQuery};
 use crate::error::Result;
 use crate::lock::time::{TIME_TOLERANCE_MS, system_now_ms};
