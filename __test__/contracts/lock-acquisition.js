@@ -202,6 +202,20 @@ export function lockAcquisition(t) {
       await next.release();
     });
 
+    test("a signal works as well the second time", async () => {
+      const { backend, key, holder } = await held();
+      const controller = new AbortController();
+      const { signal } = controller;
+      const short = { maxRetries: 1, retryDelayMs: 1, timeoutMs: 600_000 };
+      const given = await rejection(lock(backend, never, { key, signal, acquisition: short }));
+      expect(given.code).toBe("AcquisitionTimeout");
+      const waiting = rejection(lock(backend, never, { key, signal, acquisition: ENDLESS }));
+      await turn();
+      controller.abort();
+      expect((await waiting).code).toBe("Aborted");
+      await holder.release();
+    });
+
     test("no listener stays behind, however it ends", async () => {
       const { backend, key, holder } = await held();
       const outer = new AbortController().signal;

@@ -79,6 +79,26 @@ export function lockLoss(t) {
       await expect(outcome).rejects.toMatchObject({ name: "LockError", code: "LockLost" });
     });
 
+    if (t.native) {
+      test("a function that extends its lock itself does not lose it", async () => {
+        const backend = await t.backend();
+        const key = t.key();
+        await lock(
+          backend,
+          async (context) => {
+            const { lockId, signal, expiresAtMs } = context;
+            const extended = await backend.extend({ lockId, ttlMs: 60_000 });
+            await untilTime(expiresAtMs + TIME_TOLERANCE_MS);
+            expect(signal.aborted).toBe(false);
+            expect(context.expiresAtMs).toBe(extended.expiresAtMs);
+            expect(await owns(backend, lockId)).toBe(true);
+          },
+          // Long enough to reach the extend on a machine that stands still for a while.
+          { key, ttlMs: 3_000 },
+        );
+      });
+    }
+
     test("autoExtend notices that somebody else took the lock away", async () => {
       const backend = await t.backend();
       const key = t.key();

@@ -65,6 +65,15 @@ test("what lock() leaves behind does not keep the process", async () => {
   expect(result).toMatchObject({ ...CLEAN, stdout: "done\nexit\n" });
 });
 
+test("a heartbeat does not keep the process when the work it protects does not", async () => {
+  const result = await program(`
+    lock(backend, () => new Promise(() => {}), { key: "k", ttlMs: 600_000, autoExtend: true });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    console.log("done");
+  `);
+  expect(result).toMatchObject({ ...CLEAN, stdout: "done\nexit\n" });
+});
+
 test("process.exit() in the middle of everything", async () => {
   const result = await program(`
     await backend.acquire({ key: "k", ttlMs: 600_000 });
