@@ -15,6 +15,7 @@ afterAll(() => Promise.all([ours.close(), db.terminate()]));
 
 const ttlMs = 30_000;
 const long = "\u{10FFFF}".repeat(128);
+const planes = String.fromCodePoint(...Array.from({ length: 17 }, (_, n) => n * 0x10000 + 0x100));
 const keys = [
   "plain",
   "a/b",
@@ -27,6 +28,7 @@ const keys = [
   "é",
   "日本語",
   "😀",
+  planes,
   long,
 ];
 

@@ -1,3 +1,7 @@
+import { generateKeyPairSync } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { Firestore } from "@google-cloud/firestore";
 import { createFirestoreBackend, createLock } from "../../js/firestore.js";
@@ -111,12 +115,59 @@ describe("refused at once", () => {
   });
 });
 
-test("credentials that cannot be used are AuthFailed, and never quoted", async () => {
-  const credentials = { client_email: "a@b", private_key: "SECRET" };
-  const backend = keep(
-    createFirestoreBackend({ projectId: "p", host: "127.0.0.1", port: 1, credentials }),
-  );
-  const error = await backend.isLocked({ key: "k" }).catch((thrown) => thrown);
-  expect(["AuthFailed", "ServiceUnavailable"]).toContain(error.code);
-  expect(`${error.stack} ${error.cause?.stack}`).not.toContain("SECRET");
+describe("credentials", () => {
+  // Nobody listens there: whoever gets as far as to connect has usable credentials.
+  const nowhere = { host: "127.0.0.1", port: 1 };
+  const { privateKey } = generateKeyPairSync("rsa", {
+    modulusLength: 2048,
+    privateKeyEncoding: { type: "pkcs8", format: "pem" },
+    publicKeyEncoding: { type: "spki", format: "pem" },
+  });
+  const account = {
+    type: "service_account",
+    project_id: "p",
+    private_key_id: "k",
+    private_key: privateKey,
+    client_email: "a@p.iam.gserviceaccount.com",
+  };
+  const folder = mkdtempSync(join(tmpdir(), "syncguard-"));
+  const file = (name, content) => {
+    const path = join(folder, name);
+    writeFileSync(path, JSON.stringify(content));
+    return path;
+  };
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  const failure = async (target, environment = {}) => {
+    for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
+    const backend = keep(createFirestoreBackend(target));
+    const error = await backend.isLocked({ key: "k" }).catch((thrown) => thrown);
+    expect(`${error.stack} ${error.cause?.stack}`).not.toContain(privateKey.slice(30, 60));
+    return error.code;
+  };
+
+  test("a service account's key as an object, in a file, and as the application default", async () => {
+    const path = file("account.json", account);
+    const reached = "ServiceUnavailable";
+    const { client_email, private_key } = account;
+    const credentials = { client_email, private_key };
+    expect(await failure({ ...nowhere, projectId: "p", credentials: account })).toBe(reached);
+    expect(await failure({ ...nowhere, projectId: "p", credentials })).toBe(reached);
+    expect(await failure({ ...nowhere, projectId: "p", keyFilename: path })).toBe(reached);
+    // The project is taken from the file too.
+    const environment = { GOOGLE_APPLICATION_CREDENTIALS: path };
+    expect(await failure(nowhere, environment)).toBe(reached);
+  });
+
+  test("those that cannot be used", async () => {
+    const target = { ...nowhere, projectId: "p" };
+    const broken = file("broken.json", { type: "service_account", private_key: privateKey });
+    const strange = file("strange.json", { type: "strange" });
+    const environment = { GOOGLE_APPLICATION_CREDENTIALS: broken };
+    expect(await failure(target, environment)).toBe("AuthFailed");
+    vi.unstubAllEnvs();
+    expect(await failure({ ...target, keyFilename: broken })).toBe("AuthFailed");
+    expect(await failure({ ...target, keyFilename: strange })).toBe("InvalidArgument");
+    expect(await failure({ ...target, keyFilename: join(folder, "none") })).toBe("InvalidArgument");
+  });
 });

@@ -111,7 +111,12 @@ async fn any_key_will_do() {
         "😀",
         &long,
     ];
-    for text in keys {
+    let planes: Vec<String> = (0..=16)
+        .filter_map(|plane| char::from_u32(plane * 0x1_0000 + 0x100))
+        .map(String::from)
+        .collect();
+    assert_eq!(planes.len(), 17);
+    for text in keys.into_iter().chain(planes.iter().map(String::as_str)) {
         let held = acquire(&one, text, 30_000).await.unwrap().unwrap();
         assert_eq!(held.fence.value(), 1, "{text:?}");
         assert!(acquire(&two, text, 30_000).await.unwrap().is_none());
