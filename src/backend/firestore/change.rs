@@ -45,22 +45,22 @@ impl FirestoreBackend {
     pub(super) async fn run_change(&self, lock_id: LockId, change: Change) -> Result<Changed> {
         let session = self.client.session().await?;
         let mut tries = Tries::until(session.deadline);
-        let known = self.known.take(lock_id);
-        let document = known.as_ref().map(|known| known.document.clone());
-        if let Some(known) = known {
-            match self.change_known(&session, lock_id, change, known).await {
-                Ok(Some(changed)) => return Ok(changed),
-                Ok(None) => {}
-                Err(failure) => tries.again(failure).await?,
-            }
-        }
+        let mut document = None;
         loop {
-            let tried = match &document {
-                Some(name) => self.change_document(&session, lock_id, change, name).await,
-                None => self.change_found(&session, lock_id, change).await,
+            let tried = match (self.known.take(lock_id), &document) {
+                (Some(known), _) => {
+                    document = Some(known.document.clone());
+                    self.change_known(&session, lock_id, change, known).await
+                }
+                (None, Some(name)) => self
+                    .change_document(&session, lock_id, change, name)
+                    .await
+                    .map(Some),
+                (None, None) => self.change_found(&session, lock_id, change).await.map(Some),
             };
             match tried {
-                Ok(changed) => return Ok(changed),
+                Ok(Some(changed)) => return Ok(changed),
+                Ok(None) => {}
                 Err(failure) => tries.again(failure).await?,
             }
         }

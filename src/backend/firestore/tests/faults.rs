@@ -64,6 +64,8 @@ async fn an_undone_acquire_cannot_happen_later() {
         .set("Commit", [Fault::Late(Duration::from_millis(1000))]);
     let (lock_id, error) = failing_acquire(&backend).await;
     assert!(error.outcome_unknown);
+    // Being turned away once does not make it forget what is to be done.
+    server.faults.set("Commit", [Fault::Status(10)]);
     let undone = backend.release(lock_id).await.unwrap();
     assert_eq!(undone, ReleaseOutcome::Missed(Miss::NotFound));
     sleep_ms(1000).await;
