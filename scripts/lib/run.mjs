@@ -19,6 +19,7 @@ export class Failure extends Error {
 
 /** Runs a script's main function; a `Failure` becomes one sentence on stderr. */
 export async function main(run) {
+  endWithNpm();
   try {
     await run();
   } catch (error) {
@@ -26,6 +27,21 @@ export async function main(run) {
     if (error.message) console.error(error.message);
     process.exitCode = error.exitCode;
   }
+}
+
+/**
+ * npm passes a signal on to the shell it runs us in, and that shell dies
+ * without a word to us: so we look whether it is still there.
+ */
+function endWithNpm() {
+  if (windows || !process.env.npm_lifecycle_event) return;
+  const parent = process.ppid;
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(watch);
+    process.kill(process.pid, "SIGTERM");
+  }, 500);
+  watch.unref();
 }
 
 /** The full path of a program in PATH or in one of the extra directories. */
