@@ -3,6 +3,7 @@
 import { invalidArgument } from "./errors.js";
 import { createFirestoreBackend } from "./firestore.js";
 import { createMemoryBackend } from "./memory.js";
+import { createPostgresBackend } from "./postgres.js";
 import { createRedisBackend } from "./redis.js";
 import { createSqliteBackend } from "./sqlite.js";
 
@@ -12,6 +13,8 @@ import { createSqliteBackend } from "./sqlite.js";
 const SCHEMES = {
   "redis:": (url, options) => createRedisBackend(url, options),
   "rediss:": (url, options) => createRedisBackend(url, options),
+  "postgres:": (url, options) => createPostgresBackend(url, options),
+  "postgresql:": (url, options) => createPostgresBackend(url, options),
   "sqlite:": (url, options) => createSqliteBackend(url, options),
   "firestore:": (url, options) => createFirestoreBackend(url, options),
   "memory:": (_url, options) => createMemoryBackend(undefined, options),

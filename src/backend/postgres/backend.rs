@@ -8,6 +8,7 @@ use tokio_postgres::SimpleQueryRow;
 
 use super::client::Client;
 use super::config::PostgresConfig;
+use super::key::{self, StoredKey};
 use super::setup::Schema;
 use super::sql::Arg;
 use crate::backend::{
@@ -15,7 +16,6 @@ use crate::backend::{
     ReleaseOutcome,
 };
 use crate::error::{Error, Result};
-use crate::lock::key::{KeyBudget, storage_key};
 use crate::lock::{Fence, Key, LockId, Ttl, fence};
 
 pub struct PostgresBackend {
@@ -60,7 +60,7 @@ impl Backend for PostgresBackend {
     }
 
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        let key = stored(&request.key)?;
+        let StoredKey { key, user_key } = StoredKey::of(&request.key)?;
         let statements = self.client.statements();
         let row = self
             .client
@@ -72,6 +72,7 @@ impl Backend for PostgresBackend {
                         Arg::Text(&key),
                         Arg::Text(request.lock_id.as_str()),
                         Arg::Int(request.ttl.ms()),
+                        Arg::Text(&user_key),
                     ],
                 ),
             ])
@@ -118,7 +119,7 @@ impl Backend for PostgresBackend {
     }
 
     async fn is_locked(&self, key: &Key) -> Result<bool> {
-        let key = stored(key)?;
+        let StoredKey { key, .. } = StoredKey::of(key)?;
         let statement = &self.client.statements().is_locked;
         let args = [Arg::Text(&key)];
         let Some(row) = self.client.call(&[(statement, &args)]).await? else {
@@ -134,7 +135,7 @@ impl Backend for PostgresBackend {
         let statements = self.client.statements();
         let row = match query {
             LookupQuery::Key(key) => {
-                let key = stored(key)?;
+                let StoredKey { key, .. } = StoredKey::of(key)?;
                 let args = [Arg::Text(&key)];
                 self.client.call(&[(&statements.lookup_key, &args)]).await?
             }
@@ -151,16 +152,6 @@ impl Backend for PostgresBackend {
     }
 }
 
-/// The key as it is stored. No text of PostgreSQL can contain the character U+0000.
-fn stored(key: &Key) -> Result<String> {
-    if key.as_str().contains('\0') {
-        return Err(Error::invalid_argument(
-            "PostgreSQL cannot store a key that contains the character U+0000",
-        ));
-    }
-    storage_key("", key.as_str(), KeyBudget::POSTGRES)
-}
-
 fn missed(row: &SimpleQueryRow) -> Result<Option<Miss>> {
     match text(row, 0)? {
         "done" => Ok(None),
@@ -172,11 +163,11 @@ fn missed(row: &SimpleQueryRow) -> Result<Option<Miss>> {
 
 fn record(row: &SimpleQueryRow) -> Result<LockRecord> {
     Ok(LockRecord {
-        key: text(row, 0)?.to_owned(),
-        lock_id: LockId::parse(text(row, 1)?).map_err(|_| damaged("lock_id"))?,
-        expires_at_ms: time(row, 2)?,
-        acquired_at_ms: time(row, 3)?,
-        fence: Fence::parse(text(row, 4)?)?,
+        key: key::original(text(row, 0)?, text(row, 1)?),
+        lock_id: LockId::parse(text(row, 2)?).map_err(|_| damaged("lock_id"))?,
+        expires_at_ms: time(row, 3)?,
+        acquired_at_ms: time(row, 4)?,
+        fence: Fence::parse(text(row, 5)?)?,
     })
 }
 

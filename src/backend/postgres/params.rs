@@ -29,42 +29,33 @@ pub fn resolve(
     params: BTreeMap<String, String>,
     tls: Option<TlsOptions>,
 ) -> Result<Target> {
-    let mut all = defaults;
-    if let Some(url) = url {
-        for (keyword, value) in url::parse(url)? {
-            override_with(&mut all, keyword, value);
+    let mut all = BTreeMap::new();
+    let in_url = url.map(url::parse).transpose()?.unwrap_or_default();
+    for layer in [defaults, in_url.into_iter().collect(), params] {
+        // A host from nearer by does not go with a port or an address from farther away.
+        if layer.contains_key("host") {
+            all.remove("hostaddr");
+            all.remove("port");
         }
-    }
-    for (keyword, value) in params {
-        override_with(&mut all, keyword, value);
+        all.extend(layer.into_iter().map(usual_name));
     }
     build(all, tls)
 }
 
-fn override_with(all: &mut BTreeMap<String, String>, keyword: String, value: String) {
+/// What other libraries call it.
+fn usual_name((keyword, value): (String, String)) -> (String, String) {
     match keyword.as_str() {
-        // A host from nearer by does not go with a port or an address from farther away.
-        "host" => {
-            all.remove("hostaddr");
-            all.remove("port");
-        }
-        // What node-postgres and JDBC call it.
+        "database" => ("dbname".to_owned(), value),
         "ssl" => {
-            let mode = if matches!(value.as_str(), "true" | "1" | "require") {
-                "require"
-            } else {
-                "disable"
+            let mode = match value.as_str() {
+                "true" | "1" => "require",
+                "false" | "0" => "disable",
+                mode => mode,
             };
-            all.insert("sslmode".to_owned(), mode.to_owned());
-            return;
+            ("sslmode".to_owned(), mode.to_owned())
         }
-        "database" => {
-            all.insert("dbname".to_owned(), value);
-            return;
-        }
-        _ => {}
+        _ => (keyword, value),
     }
-    all.insert(keyword, value);
 }
 
 fn build(mut all: BTreeMap<String, String>, tls: Option<TlsOptions>) -> Result<Target> {

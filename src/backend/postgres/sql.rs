@@ -64,7 +64,7 @@ impl Statements {
         let statement = |file, types| Statement::new(file, types, locks, counters);
         Self {
             take_turn: statement(include_str!("sql/take_turn.sql"), "text"),
-            acquire: statement(include_str!("sql/acquire.sql"), "text, text, bigint"),
+            acquire: statement(include_str!("sql/acquire.sql"), "text, text, bigint, text"),
             release: statement(include_str!("sql/release.sql"), "text"),
             extend: statement(include_str!("sql/extend.sql"), "text, bigint"),
             is_locked: statement(include_str!("sql/is_locked.sql"), "text"),

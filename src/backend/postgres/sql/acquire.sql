@@ -1,5 +1,6 @@
 -- Runs right after take_turn.sql, in the same transaction, with a snapshot taken after the wait.
--- $1 key, $2 lockId, $3 TTL in ms. Returns what happened, and the fence and expiry if it was taken.
+-- $1 key, $2 lockId, $3 TTL in ms, $4 the key as the user gave it. Returns what happened, and the
+-- fence and expiry if it was taken.
 --
 -- clock_timestamp() and not now(): now() is the time at which the transaction began, before it
 -- waited for its turn. It is read once, so that liveness, acquired_at_ms and expires_at_ms agree.
@@ -16,7 +17,7 @@ held AS MATERIALIZED (
 -- of its range it returns nothing, and then no lock is stored.
 counter AS (
     INSERT INTO syncguard_fence_counters AS counted (fence_key, fence, key_debug)
-    SELECT 'fence:' || $1::text, 1, $1::text
+    SELECT 'fence:' || $1::text, 1, $4::text
     WHERE NOT EXISTS (SELECT FROM held)
     ON CONFLICT (fence_key) DO UPDATE SET fence = counted.fence + 1
     WHERE counted.fence >= 0 AND counted.fence < 900000000000000
@@ -26,7 +27,7 @@ counter AS (
 -- a lock that was extended in the last moment is not overwritten. Its fence is then skipped.
 stored AS (
     INSERT INTO syncguard_locks AS lock (key, lock_id, expires_at_ms, acquired_at_ms, fence, user_key)
-    SELECT $1::text, $2::text, now_ms + $3::bigint, now_ms, lpad(counter.fence::text, 15, '0'), $1::text
+    SELECT $1::text, $2::text, now_ms + $3::bigint, now_ms, lpad(counter.fence::text, 15, '0'), $4::text
     FROM counter, clock
     ON CONFLICT (key) DO UPDATE SET
         lock_id = excluded.lock_id,

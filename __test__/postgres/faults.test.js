@@ -1,0 +1,298 @@
+// A server that is gone, killed, silent, full or stuck.
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createPostgresBackend, setupSchema } from "../../js/postgres.js";
+import { freePort, startPostgres } from "../../scripts/servers.mjs";
+import { lock } from "../fixtures/api.js";
+import { OverlapChecker } from "../fixtures/overlap.js";
+import { until, untilFree } from "../fixtures/wait.js";
+import { connect, open, tables } from "./open.js";
+import { startProxy } from "./proxy.js";
+
+const ttlMs = 60_000;
+let server;
+beforeAll(async () => {
+  server = await startPostgres();
+  await setupSchema(server.url);
+});
+afterAll(() => server.stop());
+
+/** Operations until one works; before, only errors of these codes. */
+const again = (operation, codes) =>
+  until(() =>
+    operation().catch((error) => {
+      expect(codes).toContain(error.code);
+    }),
+  );
+
+test("nobody there", async () => {
+  const url = `postgres://u@127.0.0.1:${await freePort()}/d`;
+  const backend = createPostgresBackend(url);
+  for (const operation of [
+    backend.acquire({ key: "k", ttlMs }),
+    backend.release({ lockId: "A".repeat(22) }),
+    backend.isLocked({ key: "k" }),
+  ]) {
+    await expect(operation).rejects.toMatchObject({ code: "ServiceUnavailable" });
+  }
+  await expect(setupSchema(url)).rejects.toMatchObject({ code: "ServiceUnavailable" });
+  await backend.close();
+});
+
+test("killed and restarted in the middle of the load", async () => {
+  const backend = await open({ url: server.url });
+  const overlap = new OverlapChecker();
+  const codes = new Set();
+  let stopped = false;
+  let done = 0;
+  const worker = async (key) => {
+    while (!stopped) {
+      try {
+        await lock(
+          backend,
+          async ({ fence }) => {
+            const leave = overlap.enter(key, fence);
+            await new Promise(setImmediate);
+            leave();
+            done++;
+          },
+          { key, ttlMs: 2_000, acquisition: { retryDelayMs: 5, timeoutMs: 1_000 } },
+        );
+      } catch ({ code }) {
+        codes.add(code);
+      }
+    }
+  };
+  const workers = ["a", "a", "a", "b", "b", "c"].map(worker);
+  await until(() => done > 20);
+  await server.kill();
+  await until(() => codes.size > 0);
+  await server.restart();
+  const before = done;
+  await until(() => done > before + 20);
+  stopped = true;
+  await Promise.all(workers);
+  expect(overlap.violations).toEqual([]);
+  for (const code of codes) {
+    expect(["ServiceUnavailable", "NetworkTimeout", "AcquisitionTimeout"]).toContain(code);
+  }
+  await backend.close();
+}, 60_000);
+
+test("5,000 operations in flight when the server dies: all end, none leaves a lock", async () => {
+  const backend = await open({ url: server.url });
+  await backend.isLocked({ key: "warm" });
+  const names = Array.from({ length: 5_000 }, (_, index) => `flight:${index}`);
+  const operations = names.map((key) =>
+    backend.acquire({ key, ttlMs: 600_000 }).then(
+      (held) => held,
+      (error) => error.code,
+    ),
+  );
+  await Promise.race(operations);
+  await server.kill();
+  const outcomes = await Promise.all(operations);
+  const held = outcomes.filter((outcome) => outcome.ok);
+  const failed = outcomes.filter((outcome) => typeof outcome === "string");
+  expect(held.length).toBeGreaterThan(0);
+  expect(held.length + failed.length).toBe(names.length);
+  expect(failed.length).toBeGreaterThan(0);
+  for (const code of new Set(failed)) {
+    expect(["ServiceUnavailable", "NetworkTimeout"]).toContain(code);
+  }
+  await server.restart();
+  await again(
+    () => backend.isLocked({ key: "warm" }).then(() => true),
+    ["ServiceUnavailable", "NetworkTimeout"],
+  );
+  const granted = new Set(held.map((one) => one.lockId));
+  const strangers = async () => {
+    const sql = connect(server.url, { max: 1 });
+    const rows = await sql`SELECT lock_id FROM syncguard_locks WHERE key LIKE 'flight:%'`;
+    await sql.end();
+    return rows.filter(({ lock_id }) => !granted.has(lock_id)).length;
+  };
+  await until(async () => (await strangers()) === 0, "the undoing of what was not answered");
+  expect((await Promise.all(held.map((one) => one.release()))).every(({ ok }) => ok)).toBe(true);
+  await backend.close();
+}, 120_000);
+
+test("terminated connections are replaced", async () => {
+  const backend = await open({ url: server.url });
+  const held = await backend.acquire({ key: "terminated", ttlMs });
+  for (let times = 0; times < 5; times++) {
+    await server.psql(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'syncguard'",
+    );
+    const extended = await again(() => held.extend(ttlMs), ["ServiceUnavailable"]);
+    expect(extended.ok).toBe(true);
+  }
+  expect(await held.release()).toEqual({ ok: true });
+  await backend.close();
+});
+
+describe("a server that stands still", () => {
+  test("is a NetworkTimeout, for new and for old connections, and works again", async () => {
+    const options = { operationTimeoutMs: 500, connectTimeoutMs: 500 };
+    const old = await open({ url: server.url, ...options });
+    await old.isLocked({ key: "still" });
+    const fresh = createPostgresBackend(server.url, options);
+    // Those who are connected have a process of their own.
+    const sessions = await server.psql(
+      "SELECT pid FROM pg_stat_activity WHERE application_name = 'syncguard'",
+    );
+    const pids = sessions.split("\n").map(Number);
+    server.suspend();
+    for (const pid of pids) process.kill(pid, "SIGSTOP");
+    try {
+      for (const backend of [old, fresh]) {
+        for (const operation of [
+          backend.acquire({ key: "still", ttlMs }),
+          backend.lookup({ key: "still" }),
+          setupSchema(server.url, options),
+        ]) {
+          await expect(operation).rejects.toMatchObject({ code: "NetworkTimeout" });
+        }
+      }
+    } finally {
+      for (const pid of pids) process.kill(pid, "SIGCONT");
+      server.resume();
+    }
+    await again(() => untilFree(old, "still").then(() => true), ["NetworkTimeout"]);
+    expect(await fresh.acquire({ key: "still", ttlMs })).toMatchObject({ ok: true });
+    await Promise.all([old.close(), fresh.close()]);
+  });
+
+  test("an acquire whose answer is lost is released as soon as the server answers", async () => {
+    const proxy = await startProxy(server.port);
+    const url = server.url.replace(`:${server.port}/`, `:${proxy.port}/`);
+    const backend = createPostgresBackend(url, { operationTimeoutMs: 500, poolSize: 1 });
+    const watcher = await open({ url: server.url });
+    await backend.isLocked({ key: "lost" });
+    const seen = watchFor(server, "lost");
+    proxy.loseAnswers = true;
+    await expect(backend.acquire({ key: "lost", ttlMs: 600_000 })).rejects.toMatchObject({
+      code: "NetworkTimeout",
+    });
+    expect(await seen).toBe(true);
+    proxy.loseAnswers = false;
+    await untilFree(watcher, "lost");
+    await Promise.all([backend.close(), watcher.close()]);
+    await proxy.stop();
+  });
+
+  test("a connection that is cut during an acquire leaves no lock", async () => {
+    const proxy = await startProxy(server.port);
+    const url = server.url.replace(`:${server.port}/`, `:${proxy.port}/`);
+    const backend = createPostgresBackend(url);
+    const watcher = await open({ url: server.url });
+    await backend.isLocked({ key: "cut" });
+    const seen = watchFor(server, "cut");
+    proxy.loseAnswers = true;
+    const acquiring = backend.acquire({ key: "cut", ttlMs: 600_000 });
+    expect(await seen).toBe(true);
+    proxy.loseAnswers = false;
+    proxy.cut();
+    await expect(acquiring).rejects.toMatchObject({ code: "ServiceUnavailable" });
+    await untilFree(watcher, "cut");
+    await Promise.all([backend.close(), watcher.close()]);
+    await proxy.stop();
+  });
+});
+
+describe("somebody else holds what is needed", () => {
+  test.each([
+    ["the advisory lock of the key", (tx) => tx`SELECT pg_advisory_xact_lock(hashtext('stuck'))`],
+    ["the row", (tx) => tx`UPDATE syncguard_locks SET fence = fence WHERE key = 'stuck'`],
+    ["the table", (tx) => tx`LOCK TABLE syncguard_locks`],
+  ])("%s: a timeout with the server's word that nothing was done", async (_, block) => {
+    const backend = await open({ url: server.url, operationTimeoutMs: 1_000, poolSize: 2 });
+    const sql = connect(server.url);
+    const expired = await backend.acquire({ key: "stuck", ttlMs: 1 });
+    await sql`UPDATE syncguard_locks SET expires_at_ms = 1 WHERE key = 'stuck'`;
+    await sql.begin(async (tx) => {
+      await block(tx);
+      await expect(backend.acquire({ key: "stuck", ttlMs })).rejects.toMatchObject({
+        code: "NetworkTimeout",
+        context: { sqlstate: "57014" },
+      });
+      // More than the pool has: those who wait for a connection time out too.
+      const many = Array.from({ length: 20 }, () => backend.acquire({ key: "stuck", ttlMs }));
+      for (const one of await Promise.allSettled(many)) {
+        expect(one.reason.code).toBe("NetworkTimeout");
+      }
+    });
+    const held = await backend.acquire({ key: "stuck", ttlMs });
+    expect(Number(held.fence)).toBe(Number(expired.fence) + 1);
+    await held.release();
+    await Promise.all([backend.close(), sql.end()]);
+  });
+
+  test("a lock_timeout of the role does not change that", async () => {
+    await server.psql("ALTER ROLE syncguard SET lock_timeout = 10");
+    try {
+      const backend = await open({ url: server.url, operationTimeoutMs: 600 });
+      const sql = connect(server.url);
+      await sql.begin(async (tx) => {
+        await tx`SELECT pg_advisory_xact_lock(hashtext('timeout'))`;
+        await expect(backend.acquire({ key: "timeout", ttlMs })).rejects.toMatchObject({
+          code: "NetworkTimeout",
+        });
+      });
+      await Promise.all([backend.close(), sql.end()]);
+    } finally {
+      await server.psql("ALTER ROLE syncguard RESET lock_timeout");
+    }
+  });
+
+  test("the holder's critical section is never waited for", async () => {
+    const backend = await open({ url: server.url, operationTimeoutMs: 1_000 });
+    const held = await backend.acquire({ key: "section", ttlMs });
+    expect(await backend.acquire({ key: "section", ttlMs })).toMatchObject({ ok: false });
+    await held.release();
+    await backend.close();
+  });
+});
+
+test("a full server is RateLimited", async () => {
+  await server.psql("CREATE ROLE few LOGIN CONNECTION LIMIT 0");
+  const backend = createPostgresBackend(server.url.replace("//syncguard@", "//few@"));
+  await expect(backend.isLocked({ key: "k" })).rejects.toMatchObject({
+    code: "RateLimited",
+    context: { sqlstate: "53300" },
+  });
+  await backend.close();
+});
+
+test("a server that only reads says so", async () => {
+  const backend = createPostgresBackend(
+    `${server.url}?options=-c%20default_transaction_read_only=on`,
+  );
+  await expect(backend.acquire({ key: "k", ttlMs })).rejects.toMatchObject({
+    context: { sqlstate: "25006" },
+  });
+  expect(await backend.isLocked({ key: "k" })).toBe(false);
+  await backend.close();
+});
+
+test("a release that is repeated, as after a lost answer, does no harm", async () => {
+  const names = tables();
+  const backend = await open({ url: server.url, ...names });
+  const held = await backend.acquire({ key: "k", ttlMs });
+  const { lockId } = held;
+  const released = await Promise.all([1, 2, 3].map(() => backend.release({ lockId })));
+  expect(released.filter(({ ok }) => ok)).toHaveLength(1);
+  const next = await backend.acquire({ key: "k", ttlMs });
+  expect(await backend.release({ lockId })).toEqual({ ok: false });
+  expect(await next.release()).toEqual({ ok: true });
+  await backend.close();
+});
+
+/** Whether the lock appears in the table. */
+async function watchFor(server, key) {
+  const sql = connect(server.url, { max: 1 });
+  const rows = () => sql`SELECT 1 FROM syncguard_locks WHERE key = ${key}`;
+  await until(async () => (await rows()).length > 0, "the lock in the table");
+  await sql.end();
+  return true;
+}

@@ -1,0 +1,37 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { setupSchema } from "../../js/postgres.js";
+import { open, tables } from "./open.js";
+import { startProxy } from "./proxy.js";
+
+const ONE = { sent: "Q", turns: 1 };
+const ttlMs = 60_000;
+let proxy;
+beforeAll(async () => (proxy = await startProxy(new URL(process.env.POSTGRES_URL).port)));
+afterAll(() => proxy.stop());
+
+describe.each([true, false])("with prepare: %s", (prepare) => {
+  test("every operation is one message and one round trip", async () => {
+    const names = tables();
+    await setupSchema(process.env.POSTGRES_URL, names);
+    const url = new URL(process.env.POSTGRES_URL);
+    url.port = proxy.port;
+    const backend = await open({ url: url.href, ...names, poolSize: 1, prepare });
+    await backend.isLocked({ key: "k" });
+    proxy.take();
+    const held = await backend.acquire({ key: "k", ttlMs });
+    expect(proxy.take()).toEqual(ONE);
+    expect((await backend.acquire({ key: "k", ttlMs })).ok).toBe(false);
+    expect(proxy.take()).toEqual(ONE);
+    expect(await backend.isLocked({ key: "k" })).toBe(true);
+    expect(proxy.take()).toEqual(ONE);
+    expect(await backend.lookup({ key: "k" })).not.toBe(null);
+    expect(proxy.take()).toEqual(ONE);
+    expect(await backend.lookup({ lockId: held.lockId })).not.toBe(null);
+    expect(proxy.take()).toEqual(ONE);
+    expect((await held.extend(ttlMs)).ok).toBe(true);
+    expect(proxy.take()).toEqual(ONE);
+    expect((await held.release()).ok).toBe(true);
+    expect(proxy.take()).toEqual(ONE);
+    await backend.close();
+  });
+});

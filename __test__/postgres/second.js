@@ -1,0 +1,75 @@
+// A second implementation of the documented format, through postgres.js, one statement at a time.
+// It shares nothing with the package but the tables.
+
+import { randomBytes } from "node:crypto";
+
+const TOLERANCE_MS = 1000;
+
+/** @param {import("postgres").Sql} sql */
+export function createSecond(
+  sql,
+  { tableName = "syncguard_locks", fenceTableName = "syncguard_fence_counters" } = {},
+) {
+  const locks = sql(tableName);
+  const counters = sql(fenceTableName);
+  const clock = async (tx) => {
+    const [{ ms }] = await tx`SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms`;
+    return Number(ms);
+  };
+  const isLive = (row, nowMs) => row && Number(row.expires_at_ms) > nowMs - TOLERANCE_MS;
+  const owned = async (tx, lockId) => {
+    const [row] = await tx`SELECT * FROM ${locks} WHERE lock_id = ${lockId} FOR UPDATE`;
+    const nowMs = await clock(tx);
+    return { nowMs, row: row?.lock_id === lockId && isLive(row, nowMs) ? row : undefined };
+  };
+
+  return {
+    acquire: ({ key, ttlMs }) =>
+      sql.begin(async (tx) => {
+        await tx`SELECT pg_advisory_xact_lock(hashtext(${key}))`;
+        const [row] = await tx`SELECT * FROM ${locks} WHERE key = ${key} FOR UPDATE`;
+        const nowMs = await clock(tx);
+        if (isLive(row, nowMs)) return { ok: false, reason: "locked" };
+        const [counter] = await tx`
+          INSERT INTO ${counters} (fence_key, fence, key_debug) VALUES (${"fence:" + key}, 1, ${key})
+          ON CONFLICT (fence_key) DO UPDATE SET fence = ${counters}.fence + 1
+          RETURNING fence`;
+        const fence = String(counter.fence).padStart(15, "0");
+        const lockId = randomBytes(16).toString("base64url");
+        const expiresAtMs = nowMs + ttlMs;
+        const values = { key, lock_id: lockId, expires_at_ms: expiresAtMs };
+        Object.assign(values, { acquired_at_ms: nowMs, fence, user_key: key });
+        // Whatever is there has expired, and nobody else acquires this key now.
+        await tx`DELETE FROM ${locks} WHERE key = ${key}`;
+        await tx`INSERT INTO ${locks} ${tx(values)}`;
+        return { ok: true, lockId, expiresAtMs, fence };
+      }),
+
+    release: ({ lockId }) =>
+      sql.begin(async (tx) => {
+        const { row } = await owned(tx, lockId);
+        if (row) await tx`DELETE FROM ${locks} WHERE key = ${row.key}`;
+        return { ok: row !== undefined };
+      }),
+
+    extend: ({ lockId, ttlMs }) =>
+      sql.begin(async (tx) => {
+        const { row, nowMs } = await owned(tx, lockId);
+        if (!row) return { ok: false };
+        const expiresAtMs = nowMs + ttlMs;
+        await tx`UPDATE ${locks} SET expires_at_ms = ${expiresAtMs} WHERE key = ${row.key}`;
+        return { ok: true, expiresAtMs };
+      }),
+
+    async isLocked({ key }) {
+      const [row] = await sql`SELECT expires_at_ms FROM ${locks} WHERE key = ${key}`;
+      return Boolean(isLive(row, await clock(sql)));
+    },
+
+    async lookup({ key }) {
+      const [row] = await sql`SELECT * FROM ${locks} WHERE key = ${key}`;
+      if (!isLive(row, await clock(sql))) return null;
+      return { expiresAtMs: Number(row.expires_at_ms), fence: row.fence };
+    },
+  };
+}

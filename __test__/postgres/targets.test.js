@@ -1,0 +1,297 @@
+// Every kind of target, against servers that let only the right ones in.
+
+import { userInfo } from "node:os";
+import { inspect } from "node:util";
+import pg from "pg";
+import postgres from "postgres";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { createBackend, createLock as createLockByUrl } from "../../js/index.js";
+import { createLock, createPostgresBackend, setupSchema } from "../../js/postgres.js";
+import { startPostgres } from "../../scripts/servers.mjs";
+
+const PASSWORD = "p@ss:w/o'r\\d? ö%#&+";
+const ttlMs = 60_000;
+let server, open, mutual;
+beforeAll(async () => {
+  [server, open, mutual] = await Promise.all([
+    startPostgres({ tls: true, password: PASSWORD }),
+    startPostgres(),
+    startPostgres({ tls: "client-certificate" }),
+  ]);
+  for (const { psql } of [server, open, mutual]) await psql("CREATE SCHEMA app");
+  await Promise.all([server, open].map(({ url }) => setupSchema(url)));
+}, 120_000);
+afterAll(() => Promise.all([server.stop(), open.stop(), mutual.stop()]));
+
+/** The target works; for `options`, the settings of its session are returned. */
+async function works(target, options) {
+  await setupSchema(target, options);
+  const backend = createPostgresBackend(target, options);
+  try {
+    const held = await backend.acquire({ key: "k", ttlMs });
+    expect(held.ok).toBe(true);
+    expect(await held.release()).toEqual({ ok: true });
+  } finally {
+    await backend.close();
+  }
+}
+
+const fails = (target, options) => works(target, options).catch((error) => error);
+
+describe("URLs", () => {
+  test.each(["require", "verify-ca", "verify-full"])("sslmode=%s", async (mode) => {
+    const root = `&sslrootcert=${server.tls.files.ca}`;
+    await works(server.url.replace("require", mode) + root);
+  });
+
+  test("without a root certificate, require does not verify and verify-full does", async () => {
+    await works(server.url);
+    const error = await fails(server.url.replace("require", "verify-full"));
+    expect(error.code).toBe("ServiceUnavailable");
+    expect(error.cause.message).toMatch(/certificate/);
+  });
+
+  test("verify-full wants the right name, verify-ca only the right authority", async () => {
+    const root = `&sslrootcert=${server.tls.files.ca}`;
+    const url = `${server.url.replace("127.0.0.1", "wrong.example")}${root}&hostaddr=127.0.0.1`;
+    await works(url.replace("require", "verify-ca"));
+    expect((await fails(url.replace("require", "verify-full"))).code).toBe("ServiceUnavailable");
+    const stranger = url.replace(server.tls.files.ca, mutual.tls.files.ca);
+    expect((await fails(stranger.replace("require", "verify-ca"))).code).toBe("ServiceUnavailable");
+  });
+
+  test("TLS is used where there is some, also without sslmode, unless it is disabled", async () => {
+    await works(server.url.replace("?sslmode=require", ""));
+    const error = await fails(server.url.replace("require", "disable"));
+    expect(error).toMatchObject({ code: "AuthFailed", context: { sqlstate: "28000" } });
+    await works(open.url);
+    expect((await fails(`${open.url}?sslmode=require`)).code).toBe("ServiceUnavailable");
+  });
+
+  test("client certificates", async () => {
+    const { ca, clientCert, clientKey } = mutual.tls.files;
+    const roots = `${mutual.url}&sslrootcert=${ca}`;
+    await works(`${roots}&sslcert=${clientCert}&sslkey=${clientKey}`);
+    expect((await fails(roots)).code).toBe("AuthFailed");
+  });
+
+  test("wrong passwords are AuthFailed, and none is shown", async () => {
+    const error = await fails(server.url.replace(/:[^:@]*@/, ":wrong-secret@"));
+    expect(error).toMatchObject({ code: "AuthFailed", context: { sqlstate: "28P01" } });
+    expect(inspect(error, { showHidden: true, depth: 5 })).not.toContain("wrong-secret");
+  });
+
+  test("options reach the session", async () => {
+    await open.psql("DROP TABLE IF EXISTS app.syncguard_locks, app.syncguard_fence_counters");
+    await works(`${open.url}?options=-c%20search_path%3Dapp&application_name=mine`);
+    expect(await open.psql("SELECT count(*) FROM app.syncguard_fence_counters")).toBe("1");
+  });
+
+  test("several hosts: the first that is there", async () => {
+    const { port } = open;
+    await works(open.url.replace(`127.0.0.1:${port}`, `127.0.0.1:1,localhost:${port}`));
+    await works(`postgres://syncguard@127.0.0.1,localhost/syncguard?port=1,${port}`);
+    await works(`${open.url}?target_session_attrs=read-write&load_balance_hosts=random`);
+  });
+
+  test("a Unix socket, in both ways of writing it", async () => {
+    const { socketDirectory: directory, port } = open;
+    await works(`postgresql:///syncguard?host=${directory}&port=${port}&user=syncguard`);
+    await works(`postgres://syncguard@${encodeURIComponent(directory)}:${port}/syncguard`);
+  });
+
+  test("URL objects, createBackend() and createLock()", async () => {
+    await works(new URL(server.url));
+    const backend = createBackend(open.url);
+    expect(backend.capabilities.backend).toBe("postgres");
+    expect((await backend.acquire({ key: "by url", ttlMs: 1 })).ok).toBe(true);
+    await backend.close();
+    const alias = createBackend(open.url.replace("postgres:", "postgresql:"));
+    expect(await alias.isLocked({ key: "other" })).toBe(false);
+    await alias.close();
+    expect(await createLockByUrl(open.url)(() => 1, { key: "lock" })).toBe(1);
+    expect(await createLock(open.url)(({ fence }) => fence, { key: "lock" })).toMatch(/2$/);
+  });
+
+  test.each([
+    "mysql://h/d",
+    "postgres://u:secret@h:port/d",
+    "postgres://u:secret%zz@h/d",
+    "postgres://u:secret@h/d?sslmode=secure",
+    "postgres://u:secret@h/d?unknown=1",
+    "postgres://u:secret@h/d?sslrootcert=/does/not/exist&sslmode=verify-full",
+    "postgres://u:secret@h/d?target_session_attrs=standby",
+  ])("%s is refused at once", (url) => {
+    let error;
+    try {
+      createPostgresBackend(url);
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(error.code).toBe("InvalidArgument");
+    expect(inspect(error, { showHidden: true, depth: 5 })).not.toContain("secret");
+  });
+});
+
+describe("options", () => {
+  const given = () => {
+    const { host, port, user, password, database } = server;
+    return { host, port, user, password, database };
+  };
+
+  test("an object, alone or with backend options in it", async () => {
+    await works({ ...given(), ssl: { ca: server.tls.ca } });
+    await works({ ...given(), ssl: { ca: [Buffer.from(server.tls.ca)] } }, { poolSize: 1 });
+    await works({ ...given(), ssl: "require", tableName: "mine", fenceTableName: "my_fences" });
+    expect(await server.psql("SELECT count(*) FROM my_fences")).toBe("1");
+    await works({ url: server.url, password: PASSWORD });
+    await works({ connectionString: server.url });
+  });
+
+  test("certificates are verified unless they need not be", async () => {
+    expect((await fails({ ...given(), ssl: true })).code).toBe("ServiceUnavailable");
+    await works({ ...given(), ssl: { rejectUnauthorized: false } });
+    await works({ ...given(), ssl: { ca: server.tls.ca, servername: "localhost" } });
+    const wrong = { ...given(), ssl: { ca: server.tls.ca, servername: "wrong.example" } };
+    expect((await fails(wrong)).code).toBe("ServiceUnavailable");
+    const { cert, key, ca } = mutual.tls;
+    const { host, port, user, database } = mutual;
+    await works({ host, port, user, database, ssl: { cert, key, ca } });
+  });
+
+  test("libpq's environment fills what is left out, the URL wins", async () => {
+    const { host, port, user, database } = server;
+    vi.stubEnv("PGHOST", host);
+    vi.stubEnv("PGPORT", String(port));
+    vi.stubEnv("PGUSER", user);
+    vi.stubEnv("PGPASSWORD", PASSWORD);
+    vi.stubEnv("PGDATABASE", database);
+    vi.stubEnv("PGSSLMODE", "verify-full");
+    vi.stubEnv("PGSSLROOTCERT", server.tls.files.ca);
+    try {
+      await works();
+      await works({});
+      await works("postgres://");
+      await works(
+        `postgres://${open.user}@127.0.0.1:${open.port}/${open.database}?sslmode=disable`,
+      );
+      expect((await fails("postgres://someone:else@")).code).toBe("AuthFailed");
+    } finally {
+      vi.unstubAllEnvs();
+    }
+  });
+
+  test("without any user it is the one of the process", async () => {
+    const { port } = open;
+    const error = await fails({ host: "127.0.0.1", port });
+    expect(error).toMatchObject({ code: "AuthFailed" });
+    expect(error.cause.message).toContain(userInfo().username);
+  });
+
+  test.each([
+    [7],
+    [true],
+    [{ host: {} }],
+    [{ password: () => "secret" }],
+    [{ ssl: { ca: 7 } }],
+    [{ ssl: { ca: "no certificate" } }],
+    [{ ssl: { checkServerIdentity: () => {} } }],
+    [{ ssl: { cert: "only" } }],
+    [undefined, { poolSize: 0 }],
+    [undefined, { poolSize: 1.5 }],
+    [undefined, { operationTimeoutMs: -1 }],
+    [undefined, { connectTimeoutMs: "5" }],
+    [undefined, { cleanupInIsLocked: "yes" }],
+    [undefined, { prepare: 1 }],
+  ])("%j is refused at once", (target, options) => {
+    expect(() => createPostgresBackend(target, options)).toThrow(
+      expect.objectContaining({ code: "InvalidArgument" }),
+    );
+  });
+});
+
+describe("postgres.js", () => {
+  test.each([
+    ["a URL", () => [server.url]],
+    ["a URL that verifies", () => [server.url.split("?")[0], { ssl: { ca: server.tls.ca } }]],
+    ["prefer", () => [server.url.split("?")[0], { ssl: "prefer" }]],
+    ["no TLS", () => [open.url]],
+    ["several hosts", () => [open.url.replace(`127.0.0.1:`, `127.0.0.1:1,127.0.0.1:`)]],
+    ["a socket", () => [{ host: open.socketDirectory, port: open.port, user: "syncguard" }]],
+    ["no prepared statements", () => [open.url, { prepare: false }]],
+  ])("%s", async (_, args) => {
+    const sql = postgres(...args());
+    await works(sql);
+    await sql.end();
+  });
+
+  test("settings of its sessions", async () => {
+    await open.psql("DROP TABLE IF EXISTS app.syncguard_locks, app.syncguard_fence_counters");
+    const sql = postgres(open.url, { connection: { search_path: "app, public" } });
+    await works(sql);
+    expect(await open.psql("SELECT count(*) FROM app.syncguard_fence_counters")).toBe("1");
+  });
+
+  test("what cannot be taken over is refused", () => {
+    const password = () => "secret";
+    expect(() => createPostgresBackend(postgres(open.url, { password }))).toThrow(
+      /function returns/,
+    );
+    const socket = () => {};
+    expect(() => createPostgresBackend(postgres(open.url, { socket }))).toThrow(
+      /socket of its own/,
+    );
+  });
+});
+
+describe("pg", () => {
+  test.each([
+    ["a connection string", () => ({ connectionString: open.url })],
+    [
+      "TLS that verifies",
+      () => {
+        const { host, port, user, password, database } = server;
+        return { host, port, user, password, database, ssl: { ca: server.tls.ca } };
+      },
+    ],
+    [
+      "TLS that does not",
+      () => {
+        const connectionString = server.url.split("?")[0];
+        return { connectionString, ssl: { rejectUnauthorized: false } };
+      },
+    ],
+    [
+      "client certificates",
+      () => {
+        const { host, port, user, database, tls } = mutual;
+        return { host, port, user, database, ssl: { ca: tls.ca, cert: tls.cert, key: tls.key } };
+      },
+    ],
+    [
+      "a socket",
+      () => {
+        const { socketDirectory: host, port, user, database } = open;
+        return { host, port, user, database };
+      },
+    ],
+  ])("Pool and Client with %s", async (_, options) => {
+    const pool = new pg.Pool(options());
+    await works(pool);
+    await pool.end();
+    await works(new pg.Client(options()));
+  });
+
+  test("a wrong certificate is not accepted in its name either", async () => {
+    const pool = new pg.Pool({ connectionString: server.url.split("?")[0], ssl: true });
+    expect((await fails(pool)).code).toBe("ServiceUnavailable");
+  });
+
+  test("what cannot be taken over is refused", () => {
+    const password = () => "secret";
+    const refused = (options) => () => createPostgresBackend(new pg.Pool(options));
+    expect(refused({ password })).toThrow(/function returns/);
+    expect(refused({ stream: () => {} })).toThrow(/stream of its own/);
+    expect(refused({ ssl: { checkServerIdentity: () => {} } })).toThrow(/checkServerIdentity/);
+  });
+});

@@ -1,0 +1,63 @@
+//! Keys as they are stored. No text in PostgreSQL can contain the character U+0000: a key that does
+//! is stored in its hashed form, with the key itself percent-encoded beside it.
+
+use crate::error::Result;
+use crate::lock::Key;
+use crate::lock::key::{KeyBudget, hashed_storage_key, storage_key};
+
+pub struct StoredKey {
+    /// What locks are found by.
+    pub key: String,
+    /// What the user called it.
+    pub user_key: String,
+}
+
+impl StoredKey {
+    pub fn of(key: &Key) -> Result<Self> {
+        let user_key = key.as_str();
+        if user_key.contains('\0') {
+            return Ok(Self {
+                key: hashed(user_key)?,
+                user_key: user_key.replace('%', "%25").replace('\0', "%00"),
+            });
+        }
+        Ok(Self {
+            key: storage_key("", user_key, KeyBudget::POSTGRES)?,
+            user_key: user_key.to_owned(),
+        })
+    }
+}
+
+/// The user's key, from the two columns of a row.
+pub fn original(key: &str, user_key: &str) -> String {
+    if key != user_key {
+        let decoded = user_key.replace("%00", "\0").replace("%25", "%");
+        if decoded.contains('\0') && hashed(&decoded).is_ok_and(|hashed| hashed == key) {
+            return decoded;
+        }
+    }
+    user_key.to_owned()
+}
+
+fn hashed(key: &str) -> Result<String> {
+    hashed_storage_key("", key, KeyBudget::POSTGRES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_key_comes_back(text in "[a%02\0é]{1,20}") {
+            let key = Key::new(&text).unwrap();
+            let stored = StoredKey::of(&key).unwrap();
+            prop_assert!(!stored.key.contains('\0') && !stored.user_key.contains('\0'));
+            prop_assert_eq!(original(&stored.key, &stored.user_key), key.as_str());
+            if !text.contains('\0') {
+                prop_assert_eq!(&stored.key, key.as_str());
+            }
+        }
+    }
+}
