@@ -78,7 +78,9 @@ export function readTarget(target) {
 /** @returns {Record<string, string>} */
 function environment() {
   /** @type {Record<string, string>} */
-  const found = { fallback_application_name: "syncguard", ...ownName() };
+  const found = { fallback_application_name: "syncguard" };
+  const user = ownName();
+  if (user) found["user"] = user;
   for (const [variable, keyword] of Object.entries(ENVIRONMENT)) {
     const value = process.env[variable];
     if (value) found[keyword] = value;
@@ -88,10 +90,10 @@ function environment() {
 
 function ownName() {
   try {
-    return { user: userInfo().username };
+    return userInfo().username;
   } catch {
     // A user id without a name: then the user must be given.
-    return {};
+    return undefined;
   }
 }
 

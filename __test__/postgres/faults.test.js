@@ -28,13 +28,12 @@ const again = (operation, codes) =>
 test("nobody there", async () => {
   const url = `postgres://u@127.0.0.1:${await freePort()}/d`;
   const backend = createPostgresBackend(url);
-  for (const operation of [
+  const outcomes = await Promise.allSettled([
     backend.acquire({ key: "k", ttlMs }),
     backend.release({ lockId: "A".repeat(22) }),
     backend.isLocked({ key: "k" }),
-  ]) {
-    await expect(operation).rejects.toMatchObject({ code: "ServiceUnavailable" });
-  }
+  ]);
+  for (const { reason } of outcomes) expect(reason.code).toBe("ServiceUnavailable");
   await expect(setupSchema(url)).rejects.toMatchObject({ code: "ServiceUnavailable" });
   await backend.close();
 });
@@ -146,13 +145,12 @@ describe("a server that stands still", () => {
     for (const pid of pids) process.kill(pid, "SIGSTOP");
     try {
       for (const backend of [old, fresh]) {
-        for (const operation of [
+        const outcomes = await Promise.allSettled([
           backend.acquire({ key: "still", ttlMs }),
           backend.lookup({ key: "still" }),
           setupSchema(server.url, options),
-        ]) {
-          await expect(operation).rejects.toMatchObject({ code: "NetworkTimeout" });
-        }
+        ]);
+        for (const { reason } of outcomes) expect(reason.code).toBe("NetworkTimeout");
       }
     } finally {
       for (const pid of pids) process.kill(pid, "SIGCONT");

@@ -3,6 +3,8 @@
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
 
+const SSL_REQUEST = 80877103;
+
 /** Forwards to `port`. `sent` are the kinds of the messages that clients sent, after their start. */
 export async function startProxy(port) {
   const sockets = new Set();
@@ -31,7 +33,8 @@ export async function startProxy(port) {
         const length = rest.readUInt32BE(head) + head;
         if (rest.length < length) break;
         if (started) state.sent.push(String.fromCharCode(rest[0]));
-        started = true;
+        // Before the real start a client may ask for TLS.
+        else started = rest.readUInt32BE(4) !== SSL_REQUEST;
         rest = rest.subarray(length);
       }
       upstream.write(data);

@@ -14,7 +14,9 @@ const schemaFile = fileURLToPath(
 );
 const ttlMs = 60_000;
 let sql;
-beforeAll(() => (sql = connect()));
+beforeAll(() => {
+  sql = connect();
+});
 afterAll(() => sql.end());
 
 const columns = (schema, table) => sql`

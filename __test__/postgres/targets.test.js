@@ -227,7 +227,7 @@ describe("postgres.js", () => {
 
   test("settings of its sessions", async () => {
     await open.psql("DROP TABLE IF EXISTS app.syncguard_locks, app.syncguard_fence_counters");
-    const sql = postgres(open.url, { connection: { search_path: "app, public" } });
+    const sql = postgres(open.url, { connection: { search_path: "app, pg_temp" } });
     await works(sql);
     expect(await open.psql("SELECT count(*) FROM app.syncguard_fence_counters")).toBe("1");
   });

@@ -30,7 +30,7 @@ impl PostgresBackend {
     pub fn open(config: PostgresConfig) -> Result<Self> {
         let config = config.check()?;
         Ok(Self {
-            schema: Schema::new(&config.locks, &config.counters),
+            schema: Schema::new(&config.locks, &config.counters, config.operation_timeout),
             cleanup_in_is_locked: config.cleanup_in_is_locked,
             cleaning_up: Arc::default(),
             client: Client::new(config)?,
@@ -65,7 +65,7 @@ impl Backend for PostgresBackend {
         let row = self
             .client
             .call(&[
-                (&statements.take_turn, &[Arg::Text(&key)]),
+                (&statements.take_turn, &[Arg::Text(&key), Arg::TimeLeft]),
                 (
                     &statements.acquire,
                     &[

@@ -18,6 +18,8 @@ pub struct Client {
     pool: Pool<Dialer>,
     connect_timeout: Duration,
     operation_timeout: Duration,
+    /// How long before us the server gives up, so that its word on the matter comes in time.
+    margin: Duration,
 }
 
 /// What became of a request.
@@ -30,10 +32,11 @@ enum Exchange {
 impl Client {
     pub fn new(config: Checked) -> Result<Self> {
         let statements = Statements::new(&config.locks, &config.counters);
+        let margin = (config.operation_timeout / 5).min(Duration::from_secs(1));
         let dialer = Dialer::new(
             config.target,
             statements,
-            config.operation_timeout,
+            config.operation_timeout - margin,
             config.prepare,
         );
         let pool = Pool::builder(dialer)
@@ -45,6 +48,7 @@ impl Client {
             pool,
             connect_timeout: config.connect_timeout,
             operation_timeout: config.operation_timeout,
+            margin,
         })
     }
 
@@ -61,7 +65,11 @@ impl Client {
         let deadline = Instant::now() + self.operation_timeout;
         loop {
             let session = self.session(deadline).await?;
-            let message = self.pool.manager().write(&session, call);
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Some(left) = left.checked_sub(self.margin).filter(|left| !left.is_zero()) else {
+                return Err(busy());
+            };
+            let message = self.pool.manager().write(&session, call, left);
             match self.exchange(session, &message, deadline).await {
                 Exchange::Done(result) => return result,
                 // Happens once: then nothing is prepared any more.
@@ -78,7 +86,6 @@ impl Client {
             .map_err(|_| connect_timeout())??;
         let done = timeout(self.operation_timeout, messages(&session)).await;
         if done.is_err() {
-            self.cancel(&session);
             session.abandon();
         }
         done.unwrap_or_else(|_| Err(operation_timeout()))
@@ -95,9 +102,7 @@ impl Client {
             Ok(Ok(session)) => Ok(session),
             Ok(Err(PoolError::Backend(error))) => Err(error),
             Ok(Err(PoolError::Timeout(TimeoutType::Create))) => Err(connect_timeout()),
-            Ok(Err(PoolError::Timeout(_))) | Err(_) => Err(Error::timeout(
-                "No connection to PostgreSQL became free in time: all of the pool are busy",
-            )),
+            Ok(Err(PoolError::Timeout(_))) | Err(_) => Err(busy()),
             Ok(Err(PoolError::Closed)) => Err(Error::invalid_argument(
                 "This backend is closed: create a new one",
             )),
@@ -105,35 +110,19 @@ impl Client {
         }
     }
 
-    /// A while before the deadline the server is asked to stop; its answer, if it comes in time,
-    /// says for certain whether the operation took effect.
     async fn exchange(
         &self,
         session: Object<Dialer>,
         message: &str,
         deadline: Instant,
     ) -> Exchange {
-        let patience = (self.operation_timeout / 5).min(Duration::from_secs(1));
-        let mut request = Box::pin(session.run(message));
-        let mut answer = timeout_at(deadline - patience, &mut request).await;
-        let cancelled = answer.is_err();
-        if cancelled {
-            self.cancel(&session);
-            answer = timeout_at(deadline, &mut request).await;
-        }
-        drop(request);
-        match answer {
-            Ok(Ok(messages)) => {
-                if cancelled {
-                    give_up(session);
-                }
-                Exchange::Done(Ok(last_row(messages)))
+        match timeout_at(deadline, session.run(message)).await {
+            Ok(Ok(messages)) => Exchange::Done(Ok(last_row(messages))),
+            Ok(Err(cause)) if session.is_prepared() && error::session_is_shared(&cause) => {
+                Exchange::NotPrepared
             }
             Ok(Err(cause)) => {
-                if session.is_prepared() && error::session_is_shared(&cause) {
-                    return Exchange::NotPrepared;
-                }
-                if cancelled || !error::keeps_connection(&cause) {
+                if !error::keeps_connection(&cause) {
                     give_up(session);
                 }
                 Exchange::Done(Err(error::of_request(&cause)))
@@ -146,17 +135,6 @@ impl Client {
                 Exchange::Done(Err(operation_timeout().outcome_unknown()))
             }
         }
-    }
-
-    /// The request to stop takes a connection of its own and may come late. So a session must not
-    /// be used again after this: it could hit another operation.
-    fn cancel(&self, session: &Session) {
-        let canceller = session.canceller();
-        let client = self.clone();
-        tokio::spawn(async move {
-            let cancel = client.pool.manager().cancel(canceller);
-            let _ = timeout(client.connect_timeout, cancel).await;
-        });
     }
 }
 
@@ -173,6 +151,10 @@ fn last_row(messages: Vec<SimpleQueryMessage>) -> Option<SimpleQueryRow> {
             _ => None,
         })
         .next_back()
+}
+
+fn busy() -> Error {
+    Error::timeout("No connection to PostgreSQL became free in time: all of the pool are busy")
 }
 
 fn connect_timeout() -> Error {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
 use tokio::task::JoinHandle;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{CancelToken, Client, NoTls, SimpleQueryMessage, Socket};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage, Socket};
 
 use super::error;
 use super::params::Target;
@@ -30,10 +30,6 @@ impl Session {
 
     pub fn is_prepared(&self) -> bool {
         self.prepared
-    }
-
-    pub fn canceller(&self) -> CancelToken {
-        self.client.cancel_token()
     }
 
     /// Does not wait for what is not answered yet.
@@ -74,12 +70,15 @@ impl Dialer {
         &self.statements
     }
 
-    pub fn write(&self, session: &Session, call: Call<'_>) -> String {
-        if session.prepared {
-            sql::prepared(call)
-        } else {
-            sql::spelled_out(call, self.statement_timeout_ms())
+    /// `left` is how long the server may take. It gives up by itself then: a request to cancel
+    /// can come too early or too late, or hit another operation.
+    pub fn write(&self, session: &Session, call: Call<'_>, left: Duration) -> String {
+        if !session.prepared {
+            return sql::spelled_out(call, milliseconds(left));
         }
+        // The session's own setting is near enough, unless the wait for the session was long.
+        let timed = left < self.statement_timeout.mul_f32(0.9);
+        sql::prepared(call, milliseconds(left), timed)
     }
 
     /// From now on no session is taken for our own.
@@ -92,15 +91,6 @@ impl Dialer {
         self.dial(None)
             .await?
             .map_err(|cause| error::from_driver(&cause))
-    }
-
-    /// Asks the server to stop what a session is doing. Nobody says whether it did.
-    pub async fn cancel(&self, canceller: CancelToken) {
-        let _ = match Connector::of(&self.target).await {
-            Ok(Some(tls)) => canceller.cancel_query(tls).await,
-            Ok(None) => canceller.cancel_query(NoTls).await,
-            Err(_) => return,
-        };
     }
 
     /// The inner result is the driver's, for the caller to look at.
@@ -139,7 +129,7 @@ impl Dialer {
         }
     }
 
-    /// - `statement_timeout`: the server gives up by itself when it cannot hear us any more;
+    /// - `statement_timeout`: the server gives up before we do, and says so for certain;
     ///   `lock_timeout` would be another code for the same thing.
     /// - Isolation: see the SQL files. In a stricter one, waiting for a lock ends in 40001.
     /// - Planning: a plan made while the tables were small would scan them; a plan for each call
@@ -149,13 +139,16 @@ impl Dialer {
             "-c syncguard.session=own -c statement_timeout={} -c lock_timeout=0 \
              -c default_transaction_isolation=read\\ committed \
              -c enable_seqscan=off -c plan_cache_mode=force_generic_plan -c jit=off",
-            self.statement_timeout_ms()
+            milliseconds(self.statement_timeout)
         )
     }
+}
 
-    fn statement_timeout_ms(&self) -> u64 {
-        u64::try_from(self.statement_timeout.as_millis()).unwrap_or(u64::MAX)
-    }
+/// At least one: zero would mean without end.
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis())
+        .unwrap_or(u64::MAX)
+        .max(1)
 }
 
 impl Manager for Dialer {

@@ -1,5 +1,7 @@
 //! Making the tables.
 
+use std::time::Duration;
+
 use tokio_postgres::SimpleQueryMessage;
 
 use super::client::Client;
@@ -15,25 +17,28 @@ pub struct Schema {
 }
 
 impl Schema {
-    pub fn new(locks: &Table, counters: &Table) -> Self {
+    pub fn new(locks: &Table, counters: &Table, timeout: Duration) -> Self {
         let (quoted_locks, quoted_counters) = (locks.quoted(), counters.quoted());
         let names = [Arg::Text(&quoted_locks), Arg::Text(&quoted_counters)];
+        // A table's name follows a space in that file; it is also a part of the indexes' names.
         let tables = include_str!("sql/schema.sql")
+            .replace(&format!(" {COUNTERS}"), &format!(" {quoted_counters}"))
+            .replace(&format!(" {LOCKS}"), &format!(" {quoted_locks}"))
             .replace(
-                &format!("idx_{LOCKS}_lock_id"),
-                &locks.quoted_index("lock_id"),
+                &format!(" idx_{LOCKS}_lock_id"),
+                &format!(" {}", locks.quoted_index("lock_id")),
             )
             .replace(
-                &format!("idx_{LOCKS}_expires"),
-                &locks.quoted_index("expires"),
-            )
-            .replace(COUNTERS, &quoted_counters)
-            .replace(LOCKS, &quoted_locks);
+                &format!(" idx_{LOCKS}_expires"),
+                &format!(" {}", locks.quoted_index("expires")),
+            );
         Self {
             is_there: sql::filled_in(include_str!("sql/is_set_up.sql"), &names),
             // Those who come at the same time wait: two CREATE … IF NOT EXISTS at once can fail.
             create: format!(
-                "SELECT pg_advisory_xact_lock(hashtext('syncguard setupSchema'));\n{tables}"
+                "SET LOCAL statement_timeout={};\n\
+                 SELECT pg_advisory_xact_lock(hashtext('syncguard setupSchema'));\n{tables}",
+                timeout.as_millis()
             ),
         }
     }

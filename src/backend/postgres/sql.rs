@@ -19,6 +19,8 @@ pub const COUNTERS: &str = "syncguard_fence_counters";
 pub enum Arg<'a> {
     Text(&'a str),
     Int(u64),
+    /// How long the server may take, in milliseconds.
+    TimeLeft,
 }
 
 pub struct Statement {
@@ -63,7 +65,7 @@ impl Statements {
     pub fn new(locks: &Table, counters: &Table) -> Self {
         let statement = |file, types| Statement::new(file, types, locks, counters);
         Self {
-            take_turn: statement(include_str!("sql/take_turn.sql"), "text"),
+            take_turn: statement(include_str!("sql/take_turn.sql"), "text, bigint"),
             acquire: statement(include_str!("sql/acquire.sql"), "text, text, bigint, text"),
             release: statement(include_str!("sql/release.sql"), "text"),
             extend: statement(include_str!("sql/extend.sql"), "text, bigint"),
@@ -96,14 +98,18 @@ impl Statements {
 pub type Call<'a> = &'a [(&'a Statement, &'a [Arg<'a>])];
 
 /// For a session of our own, which has the statements and settings.
-pub fn prepared(call: Call<'_>) -> String {
+/// `timed`: the settings' statement_timeout is too long for this one.
+pub fn prepared(call: Call<'_>, left_ms: u64, timed: bool) -> String {
     let mut out = String::with_capacity(256);
+    if timed {
+        out.push_str(&format!("SET LOCAL statement_timeout={left_ms};"));
+    }
     for (statement, args) in call {
         out.push_str("EXECUTE ");
         out.push_str(&statement.name);
         for (index, arg) in args.iter().enumerate() {
             out.push(if index == 0 { '(' } else { ',' });
-            push_arg(&mut out, *arg);
+            push_arg(&mut out, *arg, left_ms);
         }
         out.push_str(");");
     }
@@ -111,12 +117,13 @@ pub fn prepared(call: Call<'_>) -> String {
 }
 
 /// For a session that may be another one for each transaction: everything comes along.
-pub fn spelled_out(call: Call<'_>, statement_timeout_ms: u64) -> String {
+pub fn spelled_out(call: Call<'_>, left_ms: u64) -> String {
     let mut out = format!(
-        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;SET LOCAL statement_timeout={statement_timeout_ms};"
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\
+         SET LOCAL statement_timeout={left_ms};SET LOCAL lock_timeout=0;"
     );
     for (statement, args) in call {
-        push_filled_in(&mut out, &statement.text, args);
+        push_filled_in(&mut out, &statement.text, args, left_ms);
         out.push(';');
     }
     out
@@ -125,28 +132,29 @@ pub fn spelled_out(call: Call<'_>, statement_timeout_ms: u64) -> String {
 /// A statement outside of [`Statements`], with its arguments in it.
 pub fn filled_in(file: &str, args: &[Arg<'_>]) -> String {
     let mut out = String::new();
-    push_filled_in(&mut out, &without_comments(file), args);
+    push_filled_in(&mut out, &without_comments(file), args, 0);
     out
 }
 
 /// Our SQL has no `$` but in `$1`, `$2`, …, and neither have names of tables.
-fn push_filled_in(out: &mut String, text: &str, args: &[Arg<'_>]) {
+fn push_filled_in(out: &mut String, text: &str, args: &[Arg<'_>], left_ms: u64) {
     let mut parts = text.split('$');
     out.push_str(parts.next().unwrap_or_default());
     for part in parts {
         let digits = part.bytes().take_while(u8::is_ascii_digit).count();
         let number: usize = part[..digits].parse().unwrap_or_default();
         if let Some(arg) = number.checked_sub(1).and_then(|index| args.get(index)) {
-            push_arg(out, *arg);
+            push_arg(out, *arg, left_ms);
         }
         out.push_str(&part[digits..]);
     }
 }
 
-fn push_arg(out: &mut String, arg: Arg<'_>) {
+fn push_arg(out: &mut String, arg: Arg<'_>, left_ms: u64) {
     match arg {
         Arg::Text(text) => push_literal(out, text),
         Arg::Int(number) => out.push_str(&number.to_string()),
+        Arg::TimeLeft => out.push_str(&left_ms.to_string()),
     }
 }
 
@@ -204,7 +212,7 @@ mod tests {
         let args = [Arg::Text(r"it's a \ $1"), Arg::Int(5)];
         let call: Call = &[(&statements.extend, &args)];
         assert_eq!(
-            prepared(call),
+            prepared(call, 4000, false),
             format!(r"EXECUTE {}(E'it''s a \\ $1',5);", statements.extend.name)
         );
         let text = spelled_out(call, 4000);

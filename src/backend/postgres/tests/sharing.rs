@@ -183,6 +183,16 @@ async fn a_stricter_default_isolation_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn setup_under_the_default_names() {
+    let server = Server::shared().await;
+    let backend = PostgresBackend::open(server.config()).unwrap();
+    backend.setup().await.unwrap();
+    backend.setup().await.unwrap();
+    let index = "SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'idx_syncguard_locks_%'";
+    assert_eq!(server.sql(index).await.as_deref(), Some("2"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn setup_at_once_again_and_in_a_schema() {
     let server = Server::shared().await;
     let schema = unique("app");
