@@ -3,12 +3,14 @@
 //! Two threads per backend, each with its own connection, started when they are first needed: one
 //! for `acquire`, `release` and `extend`, one for the reads, which therefore never wait for a write.
 
+mod alarm;
 mod config;
 mod connection;
 mod error;
 mod location;
 mod service;
 mod store;
+mod sweep;
 mod worker;
 
 use async_trait::async_trait;

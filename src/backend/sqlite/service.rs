@@ -16,6 +16,7 @@ use super::config::Settings;
 use super::connection::{self, OpenFailure};
 use super::error::{is_busy, map, surely_not_committed, timed_out};
 use super::location::default_file;
+use super::sweep::Sweeper;
 use super::worker::{Access, Job};
 use crate::error::Error;
 use crate::lock::time::system_now_ms;
@@ -31,6 +32,7 @@ pub(super) struct Service {
     /// What came in and is not in a transaction yet.
     waiting: VecDeque<Job>,
     open: Option<Open>,
+    sweeper: Sweeper,
     /// The last transaction that waited for the disk.
     last_sync: Sync,
     /// When opening the file was first found to be busy.
@@ -65,6 +67,7 @@ impl Service {
             incoming,
             waiting: VecDeque::new(),
             open: None,
+            sweeper: Sweeper::new(),
             last_sync: Sync::default(),
             opening_since: None,
         }
@@ -199,6 +202,9 @@ impl Service {
         let now_ms = system_now_ms();
         for job in batch.iter_mut() {
             job.work.run(&open.db, now_ms).map_err(before)?;
+        }
+        if join && self.access == Access::Write && self.sweeper.is_due(batch.len()) {
+            self.sweeper.sweep(&open.db, now_ms).map_err(before)?;
         }
         let committing = Instant::now();
         execute(&open.db, "COMMIT").map_err(|error| (error, true))?;

@@ -14,9 +14,6 @@ use crate::lock::key::{KeyBudget, storage_key};
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
 use crate::lock::{Fence, Key, LockId, Ttl};
 
-/// An acquire removes at most this many expired locks: more than it adds, so they cannot pile up.
-const SWEEP: i64 = 4;
-
 pub(super) type Sql<T> = rusqlite::Result<Result<T>>;
 
 pub(super) fn acquire(
@@ -71,8 +68,6 @@ pub(super) fn acquire(
             fence.to_string(),
             user_key
         ])?;
-    db.prepare_cached(include_str!("sql/sweep.sql"))?
-        .execute([stored(now_ms.saturating_sub(TIME_TOLERANCE_MS)), SWEEP])?;
     Ok(Ok(AcquireOutcome::Acquired {
         fence,
         expires_at_ms,
@@ -313,17 +308,6 @@ mod tests {
                 .unwrap()
                 .is_err()
         );
-    }
-
-    #[test]
-    fn expired_locks_do_not_pile_up() {
-        let db = db();
-        db.execute_batch("BEGIN").unwrap();
-        for passed in 0..5000 {
-            fence(&db, &request(&format!("k{passed}"), 1), NOW + passed);
-        }
-        assert!(count(&db, "syncguard_locks") <= 1100);
-        assert_eq!(count(&db, "syncguard_fence_counters"), 5000);
     }
 
     /// However far the clock goes back, a lock that nobody extends is over one TTL after it was

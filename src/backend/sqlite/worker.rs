@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::alarm::Alarm;
 use super::config::Settings;
 use super::service::Service;
 use super::store::Sql;
@@ -80,6 +81,7 @@ enum State {
 pub(super) struct Worker {
     access: Access,
     settings: Settings,
+    alarm: Alarm,
     state: Mutex<State>,
 }
 
@@ -87,6 +89,7 @@ impl Worker {
     pub fn new(access: Access, settings: Settings) -> Self {
         Self {
             access,
+            alarm: Alarm::new(settings.operation_timeout.min(STUCK_AFTER)),
             settings,
             state: Mutex::new(State::Idle),
         }
@@ -98,10 +101,10 @@ impl Worker {
         syncs: bool,
         run: impl FnMut(&Connection, u64) -> Sql<T> + Send + 'static,
     ) -> Result<T> {
-        let timeout = self.settings.operation_timeout;
+        let deadline = Instant::now() + self.settings.operation_timeout;
         let (reply, answer) = oneshot::channel();
         self.submit(Job {
-            deadline: Instant::now() + timeout,
+            deadline,
             syncs,
             work: Box::new(Operation {
                 run,
@@ -109,10 +112,10 @@ impl Worker {
                 reply,
             }),
         })?;
-        match tokio::time::timeout(timeout + STUCK_AFTER, answer).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(Error::internal("The thread of the SQLite backend ended").outcome_unknown()),
-            Err(_) => Err(Error::timeout(
+        match self.alarm.within(deadline + STUCK_AFTER, answer).await {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(_)) => Err(Error::internal("The thread of the SQLite backend ended").outcome_unknown()),
+            None => Err(Error::timeout(
                 "The lock file could not be read or written within the timeout: its disk does not answer",
             )
             .outcome_unknown()),

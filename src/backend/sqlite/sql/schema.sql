@@ -1,4 +1,5 @@
--- The columns are those of the PostgreSQL tables. WITHOUT ROWID: the key's tree is the table.
+-- The columns are those of the PostgreSQL tables. Each index is one more page to write for every
+-- acquire, extend and release: there is none on expires_at_ms, see sweep.sql.
 CREATE TABLE syncguard_locks (
   key TEXT PRIMARY KEY,
   lock_id TEXT NOT NULL,
@@ -9,7 +10,6 @@ CREATE TABLE syncguard_locks (
 ) STRICT, WITHOUT ROWID;
 
 CREATE UNIQUE INDEX syncguard_locks_lock_id ON syncguard_locks (lock_id);
-CREATE INDEX syncguard_locks_expires_at_ms ON syncguard_locks (expires_at_ms);
 
 CREATE TABLE syncguard_fence_counters (
   fence_key TEXT PRIMARY KEY,

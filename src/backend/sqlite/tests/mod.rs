@@ -139,3 +139,47 @@ async fn the_wal_stays_small() {
     assert!(largest < 6 * 1024 * 1024, "{largest}");
     backend.close().await;
 }
+
+#[tokio::test]
+async fn expired_locks_do_not_pile_up() {
+    let dir = TestDir::new();
+    let backend = backend(&dir.file());
+    for round in 0..3 {
+        let locks: Vec<_> = (0..1000)
+            .map(|n| request(&format!("{round}:{n}")))
+            .collect();
+        futures_util::future::join_all(locks.iter().map(|lock| backend.acquire(lock))).await;
+        let db = rusqlite::Connection::open(dir.file()).unwrap();
+        db.execute("UPDATE syncguard_locks SET expires_at_ms = 0", [])
+            .unwrap();
+    }
+    // One window for each quarter of a thousand operations.
+    let lock = request("k");
+    for _ in 0..2000 {
+        backend.acquire(&lock).await.unwrap();
+    }
+    let db = rusqlite::Connection::open(dir.file()).unwrap();
+    let left: i64 = db
+        .query_row("SELECT count(*) FROM syncguard_locks", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(left, 1);
+    backend.close().await;
+}
+
+/// What "full" adds is that the disk has a fence before the caller has it.
+#[tokio::test]
+async fn only_what_syncs_waits_for_the_disk() {
+    let dir = TestDir::new();
+    let worker = Worker::new(Access::Write, config(&dir.file()).check().unwrap());
+    let level = |syncs| {
+        worker.run(syncs, |db, _| {
+            db.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0))
+                .map(Ok)
+        })
+    };
+    for _ in 0..2 {
+        assert_eq!(level(true).await, Ok(2)); // FULL
+        assert_eq!(level(false).await, Ok(1)); // NORMAL
+    }
+    worker.close().await;
+}

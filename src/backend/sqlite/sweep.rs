@@ -1,0 +1,97 @@
+//! Removes expired locks that nobody released. They do no harm but would pile up.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::lock::time::TIME_TOLERANCE_MS;
+
+/// Looks at so many locks...
+const WINDOW: i64 = 512;
+/// ...once in so many operations. An operation adds one at most, so they are found faster than
+/// they can come.
+const EVERY: usize = 256;
+
+/// Goes through the table in the order of the keys, window by window, and then again.
+pub(super) struct Sweeper {
+    after: String,
+    operations: usize,
+}
+
+impl Sweeper {
+    /// The first sweep is due at once: many processes do not live long.
+    pub fn new() -> Self {
+        Self {
+            after: String::new(),
+            operations: EVERY,
+        }
+    }
+
+    pub fn is_due(&mut self, operations: usize) -> bool {
+        self.operations = self.operations.saturating_add(operations);
+        let due = self.operations >= EVERY;
+        if due {
+            self.operations = 0;
+        }
+        due
+    }
+
+    pub fn sweep(&mut self, db: &Connection, now_ms: u64) -> rusqlite::Result<()> {
+        let last: Option<String> = db
+            .prepare_cached(include_str!("sql/sweep_end.sql"))?
+            .query_row(params![self.after, WINDOW], |row| row.get(0))
+            .optional()?;
+        let expired = i64::try_from(now_ms.saturating_sub(TIME_TOLERANCE_MS)).unwrap_or(0);
+        db.prepare_cached(include_str!("sql/sweep.sql"))?
+            .execute(params![self.after, WINDOW, expired])?;
+        self.after = last.unwrap_or_default();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::sqlite::connection::SCHEMA;
+
+    const NOW: i64 = 1_700_000_000_000;
+
+    fn keys(db: &Connection) -> i64 {
+        db.query_row("SELECT count(*) FROM syncguard_locks", [], |row| row.get(0))
+            .unwrap()
+    }
+
+    /// Whatever is live in between, every expired lock is gone after one round.
+    #[test]
+    fn a_round_removes_what_has_expired_and_nothing_else() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(SCHEMA).unwrap();
+        let mut insert = db
+            .prepare("INSERT INTO syncguard_locks VALUES (?1, ?1, ?2, 0, '', '')")
+            .unwrap();
+        let total = 5 * WINDOW;
+        for n in 0..total {
+            // At the tolerance's end, and one millisecond before it.
+            let expires_at_ms = NOW - 1000 + n % 2;
+            insert
+                .execute(params![format!("k{n}"), expires_at_ms])
+                .unwrap();
+        }
+        let mut sweeper = Sweeper::new();
+        for _ in 0..=5 {
+            sweeper.sweep(&db, NOW.unsigned_abs()).unwrap();
+        }
+        assert_eq!(keys(&db), total / 2);
+        for _ in 0..=5 {
+            sweeper.sweep(&db, NOW.unsigned_abs() + 1).unwrap();
+        }
+        assert_eq!(keys(&db), 0);
+    }
+
+    #[test]
+    fn is_due_at_once_and_then_now_and_again() {
+        let mut sweeper = Sweeper::new();
+        assert!(sweeper.is_due(1));
+        assert!(!sweeper.is_due(EVERY - 1));
+        assert!(sweeper.is_due(1));
+        assert!(!sweeper.is_due(0));
+    }
+}
