@@ -75,7 +75,7 @@ test("the tarballs hold what is needed and nothing else", () => {
   expect(main.files).toContain("js/native.js");
   const strange = main.files.filter(
     (file) =>
-      !/^(js\/.+\.(js|d\.ts)|types\/.+\.d\.ts|index\.d\.ts|package\.json|[A-Z]+(\.md)?)$/.test(
+      !/^(js\/.+\.(js|d\.ts)|types\/.+\.d\.ts|index\.d\.ts|src\/.+\/schema\.sql|package\.json|[A-Z]+(\.md)?)$/.test(
         file,
       ),
   );
