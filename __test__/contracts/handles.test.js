@@ -6,44 +6,12 @@ import {
   acquireHandle,
   createDisposableHandle,
   decorateAcquireResult,
-  generateLockId,
-  lock,
 } from "../fixtures/api.js";
+import { failing, granted, stub } from "../fixtures/stub-backend.js";
 import { deferred, turn } from "../fixtures/wait.js";
 import { rejection } from "./setup.js";
 
 const KEY = "the-secret-key";
-
-/** A backend of which only what disposal uses is there. */
-function stub(release = async () => ({ ok: true })) {
-  const backend = {
-    capabilities: { backend: "stub", supportsFencing: true, timeAuthority: "client" },
-    calls: [],
-    acquire: async () => ({
-      ok: true,
-      lockId: generateLockId(),
-      expiresAtMs: Date.now() + 1e6,
-      fence: "1",
-    }),
-    release: (options) => {
-      backend.calls.push(options);
-      return release(options);
-    },
-    extend: async ({ ttlMs }) => ({ ok: true, expiresAtMs: Date.now() + ttlMs }),
-    isLocked: async () => false,
-    lookup: async () => null,
-  };
-  return backend;
-}
-
-const granted = () => ({
-  ok: true,
-  lockId: generateLockId(),
-  expiresAtMs: Date.now() + 60_000,
-  fence: "000000000000001",
-});
-
-const failing = (error) => stub(() => Promise.reject(error));
 
 describe("at most one release per handle", () => {
   test("the second release and dispose make no call", async () => {
@@ -283,62 +251,5 @@ describe("the log, when there is no onReleaseError", () => {
     vi.stubEnv("NODE_ENV", "development");
     await disposeFailing(() => {});
     expect(error).not.toHaveBeenCalled();
-  });
-});
-
-describe("lock() over a backend whose release fails", () => {
-  const down = new LockError("ServiceUnavailable", "down");
-
-  test("the result of the function counts", async () => {
-    expect(await lock(failing(down), () => "done", { key: KEY })).toBe("done");
-  });
-
-  test("the error of the function wins", async () => {
-    const mine = new Error("mine");
-    const seen = [];
-    const outcome = lock(failing(down), () => Promise.reject(mine), {
-      key: KEY,
-      onReleaseError: (error) => seen.push(error),
-    });
-    expect(await rejection(outcome)).toBe(mine);
-    expect(seen).toEqual([down]);
-  });
-
-  test("onReleaseError gets the error, the lockId and the key", async () => {
-    const seen = [];
-    let id;
-    await lock(failing(down), ({ lockId }) => void (id = lockId), {
-      key: KEY,
-      onReleaseError: (...args) => seen.push(args),
-    });
-    expect(seen).toHaveLength(1);
-    expect(seen[0][0]).toBe(down);
-    expect(seen[0][1]).toMatchObject({ lockId: id, key: KEY });
-  });
-
-  test("a callback that throws disturbs nothing", async () => {
-    const outcome = lock(failing(down), () => "done", {
-      key: KEY,
-      onReleaseError: () => {
-        throw new Error("callback");
-      },
-    });
-    expect(await outcome).toBe("done");
-  });
-
-  test("a lock that is gone at the end is no error", async () => {
-    const seen = [];
-    const backend = stub(async () => ({ ok: false }));
-    expect(
-      await lock(backend, () => "done", { key: KEY, onReleaseError: (e) => seen.push(e) }),
-    ).toBe("done");
-    expect(seen).toEqual([]);
-  });
-
-  test("release never gets the caller's signal", async () => {
-    const backend = stub();
-    const { signal } = new AbortController();
-    await lock(backend, () => {}, { key: KEY, signal, acquisition: { signal } });
-    expect(backend.calls[0].signal).not.toBe(signal);
   });
 });
