@@ -7,6 +7,9 @@ import { rejection } from "./setup.js";
 // So long that only what the test does can end the wait.
 const ENDLESS = { retryDelayMs: 300_000, timeoutMs: 600_000, backoff: "fixed", jitter: "none" };
 
+// Tries again and again, for as long as it takes.
+const PATIENT = { maxRetries: 1_000_000, retryDelayMs: 5, backoff: "fixed", timeoutMs: 600_000 };
+
 export function lockAcquisition(t) {
   describe("lock(): getting it", () => {
     /** A key that somebody else holds. */
@@ -25,12 +28,7 @@ export function lockAcquisition(t) {
       const order = [];
       const waiting = lock(backend, () => order.push("entered"), {
         key,
-        acquisition: {
-          maxRetries: 1_000_000,
-          retryDelayMs: 5,
-          backoff: "fixed",
-          timeoutMs: 600_000,
-        },
+        acquisition: PATIENT,
       });
       for (let i = 0; i < 10; i++) await turn();
       order.push("released");
@@ -46,12 +44,7 @@ export function lockAcquisition(t) {
       const askedAt = performance.now();
       const fence = await lock(backend, (context) => context.fence, {
         key,
-        acquisition: {
-          maxRetries: 1_000_000,
-          retryDelayMs: 10,
-          backoff: "fixed",
-          timeoutMs: 600_000,
-        },
+        acquisition: PATIENT,
       });
       expect(fence > holder.fence).toBe(true);
       expect(performance.now() - askedAt).toBeGreaterThan(0);
@@ -254,12 +247,7 @@ export function lockAcquisition(t) {
       const { backend, key, holder } = await held();
       const waiting = lock(backend, () => "first", {
         key,
-        acquisition: {
-          maxRetries: 1_000_000,
-          retryDelayMs: 5,
-          backoff: "fixed",
-          timeoutMs: 600_000,
-        },
+        acquisition: PATIENT,
       });
       expect(await lock(backend, () => "second", { key: t.key() })).toBe("second");
       await holder.release();

@@ -1,6 +1,6 @@
 // What every part of the contract suite gets: backends to test, keys nobody else uses.
 
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { afterAll } from "vitest";
 
 const unique = () => randomBytes(6).toString("hex");
@@ -52,3 +52,7 @@ export async function rejection(promise) {
   }
   throw new Error(`expected a rejection, got ${JSON.stringify(value)}`);
 }
+
+/** What hashKey must give, written again: an expectation must not come from the code under test. */
+export const hashOf = (text) =>
+  createHash("sha256").update(text.normalize("NFC")).digest("hex").slice(0, 24);

@@ -1,10 +1,7 @@
-import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { generateLockId, lock, withTelemetry } from "../fixtures/api.js";
 import { untilFree } from "../fixtures/wait.js";
-
-const hash = (text) =>
-  createHash("sha256").update(text.normalize("NFC")).digest("hex").slice(0, 24);
+import { hashOf } from "./setup.js";
 
 export function telemetry(t) {
   describe("telemetry", () => {
@@ -30,8 +27,8 @@ export function telemetry(t) {
       await backend.release({ lockId });
       await backend.extend({ lockId, ttlMs: 60_000 });
 
-      const keyHash = hash(key);
-      const lockIdHash = hash(lockId);
+      const keyHash = hashOf(key);
+      const lockIdHash = hashOf(lockId);
       expect(events).toEqual([
         expect.objectContaining({ type: "acquire", keyHash, lockIdHash, result: "ok" }),
         { type: "acquire", keyHash, result: "fail", reason: "locked" },
