@@ -82,6 +82,11 @@ pub trait Backend: Send + Sync + 'static {
     async fn is_locked(&self, key: &Key) -> Result<bool>;
     /// Only live locks are found.
     async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>>;
+    /// Whether operations are answered by threads of the backend's own, on which the caller may go
+    /// on at once, and not by tasks of the runtime.
+    fn has_own_threads(&self) -> bool {
+        false
+    }
     /// Gives up connections and files. Called once, after the last operation.
     async fn close(&self);
 }

@@ -4,6 +4,7 @@
 //! see [`undo`].
 
 mod hold;
+pub mod inline;
 mod undo;
 mod wait;
 mod waiters;
@@ -153,6 +154,11 @@ impl Client {
             self.undoing.finish().await;
             self.backend.close().await;
         }
+    }
+
+    /// See [`Backend::has_own_threads`].
+    pub fn has_own_threads(&self) -> bool {
+        self.backend.has_own_threads()
     }
 
     fn check_open(&self) -> Result<()> {

@@ -15,7 +15,7 @@ use super::bridge::Completions;
 use super::functions;
 use super::reply::{self, Reply};
 use crate::backend::LookupQuery;
-use crate::client::{Client, Hold, Settled, WaitPolicy};
+use crate::client::{Client, Hold, Settled, WaitPolicy, inline};
 use crate::error::{Error, Result};
 use crate::lock::{Key, LockId, Ttl};
 
@@ -74,6 +74,24 @@ impl NativeBackend {
         operation: impl Future<Output = Outcome> + Send + 'static,
         stop: Option<CancellationToken>,
     ) -> Answer {
+        self.start_as(false, operation, stop)
+    }
+
+    /// An operation that is a single call of the backend.
+    fn start_single(
+        &self,
+        operation: impl Future<Output = Outcome> + Send + 'static,
+        stop: Option<CancellationToken>,
+    ) -> Answer {
+        self.start_as(true, operation, stop)
+    }
+
+    fn start_as(
+        &self,
+        single: bool,
+        operation: impl Future<Output = Outcome> + Send + 'static,
+        stop: Option<CancellationToken>,
+    ) -> Answer {
         let _context = self.runtime.enter();
         let mut operation = Box::pin(operation);
         let mut context = Context::from_waker(Waker::noop());
@@ -90,7 +108,7 @@ impl NativeBackend {
         if let Some(stop) = stop {
             self.completions.running().insert(id, Hold::from(stop));
         }
-        self.runtime.spawn(async move {
+        let rest = async move {
             let outcome = match done {
                 Some(outcome) => outcome,
                 None => operation.await,
@@ -103,7 +121,12 @@ impl NativeBackend {
                     pending.finish(Reply::nothing());
                 }
             }
-        });
+        };
+        if single && self.client.has_own_threads() {
+            inline::run(self.runtime.handle().clone(), rest);
+        } else {
+            self.runtime.spawn(rest);
+        }
         Either::B(id as f64)
     }
 }
@@ -132,7 +155,7 @@ impl NativeBackend {
             let client = Arc::clone(&self.client);
             let cancel = cancellable.then(CancellationToken::new);
             let stop = cancel.clone();
-            self.start(
+            self.start_single(
                 async move { Outcome::of(client.acquire(key, ttl, cancel).await, reply::acquired) },
                 stop,
             )
@@ -181,7 +204,7 @@ impl NativeBackend {
         checked(LockId::parse(&lock_id), |lock_id| {
             let client = Arc::clone(&self.client);
             let key = key.and_then(|key| Key::new(&key).ok());
-            self.start(
+            self.start_single(
                 async move { reply::of(client.release(lock_id, key).await, reply::released).into() },
                 None,
             )
@@ -192,7 +215,7 @@ impl NativeBackend {
     pub fn extend(&self, lock_id: String, ttl_ms: f64) -> Answer {
         checked(id_and_ttl(&lock_id, ttl_ms), |(lock_id, ttl)| {
             let client = Arc::clone(&self.client);
-            self.start(
+            self.start_single(
                 async move { reply::of(client.extend(lock_id, ttl).await, reply::extended).into() },
                 None,
             )
@@ -203,7 +226,7 @@ impl NativeBackend {
     pub fn is_locked(&self, key: String) -> Answer {
         checked(Key::new(&key), |key| {
             let client = Arc::clone(&self.client);
-            self.start(
+            self.start_single(
                 async move { reply::of(client.is_locked(&key).await, reply::boolean).into() },
                 None,
             )
@@ -224,7 +247,7 @@ impl NativeBackend {
 
     fn lookup(&self, query: LookupQuery) -> Answer {
         let client = Arc::clone(&self.client);
-        self.start(
+        self.start_single(
             async move { reply::of(client.lookup(&query).await, reply::found).into() },
             None,
         )

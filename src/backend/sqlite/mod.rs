@@ -83,6 +83,10 @@ impl Backend for SqliteBackend {
             .await
     }
 
+    fn has_own_threads(&self) -> bool {
+        true
+    }
+
     async fn close(&self) {
         // The writer last: it then leaves a single file behind.
         self.reader.close().await;
