@@ -79,7 +79,13 @@ export interface PgClient {
 }
 
 export type PostgresTarget =
-  string | URL | PostgresConnectionOptions | PostgresJsClient | PgPool | PgClient | undefined;
+  | string
+  | URL
+  | (PostgresConnectionOptions & PostgresBackendOptions)
+  | PostgresJsClient
+  | PgPool
+  | PgClient
+  | undefined;
 
 export function createPostgresBackend(
   target?: PostgresTarget,

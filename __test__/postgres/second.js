@@ -37,11 +37,12 @@ export function createSecond(
         const fence = String(counter.fence).padStart(15, "0");
         const lockId = randomBytes(16).toString("base64url");
         const expiresAtMs = nowMs + ttlMs;
-        const values = { key, lock_id: lockId, expires_at_ms: expiresAtMs };
-        Object.assign(values, { acquired_at_ms: nowMs, fence, user_key: key });
-        // Whatever is there has expired, and nobody else acquires this key now.
-        await tx`DELETE FROM ${locks} WHERE key = ${key}`;
-        await tx`INSERT INTO ${locks} ${tx(values)}`;
+        await tx`
+          INSERT INTO ${locks} (key, lock_id, expires_at_ms, acquired_at_ms, fence, user_key)
+          VALUES (${key}, ${lockId}, ${expiresAtMs}, ${nowMs}, ${fence}, ${key})
+          ON CONFLICT (key) DO UPDATE SET lock_id = excluded.lock_id,
+            expires_at_ms = excluded.expires_at_ms, acquired_at_ms = excluded.acquired_at_ms,
+            fence = excluded.fence, user_key = excluded.user_key`;
         return { ok: true, lockId, expiresAtMs, fence };
       }),
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deadpool::Runtime;
-use deadpool::managed::{Object, Pool, PoolError, TimeoutType, Timeouts};
+use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType, Timeouts};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
@@ -41,6 +41,8 @@ impl Client {
         );
         let pool = Pool::builder(dialer)
             .max_size(config.pool_size)
+            // Those that were used last are warm, here and in the server.
+            .queue_mode(QueueMode::Lifo)
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|cause| Error::internal("The pool could not be made").cause(cause))?;

@@ -1,0 +1,36 @@
+// Everything that may be a target of the PostgreSQL backend.
+
+import pg from "pg";
+import postgres from "postgres";
+import { createLock, createPostgresBackend, setupSchema } from "syncguard/postgres";
+import type { PostgresTarget } from "syncguard/postgres";
+
+export const targets: PostgresTarget[] = [
+  undefined,
+  "postgres://localhost/db",
+  new URL("postgres://localhost/db"),
+  { host: ["a", "b"], port: [1, 2], user: "u", password: "p", database: "d", ssl: true },
+  { host: "/run/postgresql", ssl: "verify-full", tableName: "app.locks", poolSize: 2 },
+  { url: "postgres://localhost", ssl: { ca: Buffer.from(""), rejectUnauthorized: false } },
+  postgres("postgres://localhost/db"),
+  new pg.Pool(),
+  new pg.Client(),
+];
+
+export const backend = createPostgresBackend(targets[1], {
+  tableName: "locks",
+  fenceTableName: "fences",
+  cleanupInIsLocked: true,
+  prepare: false,
+  connectTimeoutMs: 1_000,
+  operationTimeoutMs: 1_000,
+});
+export const kind: "postgres" = backend.capabilities.backend;
+export const authority: "server" = backend.capabilities.timeAuthority;
+export const locked: Promise<string> = createLock()(({ fence }) => fence, { key: "k" });
+export const done: Promise<void> = setupSchema(targets[1], { tableName: "locks" });
+
+// @ts-expect-error a table name is a string
+createPostgresBackend(undefined, { tableName: 7 });
+// @ts-expect-error there is no such option
+createPostgresBackend(undefined, { keyPrefix: "x" });
