@@ -6,11 +6,24 @@ import { createNativeBackend } from "./native-backend.js";
 import { createAutoLock } from "./run-lock.js";
 import { readTarget } from "./sqlite-target.js";
 
+/** @import { ManagedLockBackend } from "../index.js" */
+/** @import { SqliteCapabilities } from "../types/sqlite.js" */
+
 const CAPABILITIES = /** @type {const} */ ({
   backend: "sqlite",
   supportsFencing: true,
   timeAuthority: "server",
 });
+
+// Two copies of SQLite in one process must not open the same file: the system's file locks belong to
+// the process. So whichever copy of this package came first opens files for all of them.
+const OPEN = Symbol.for("syncguard.sqlite.open.1");
+if (!Object.hasOwn(globalThis, OPEN)) {
+  Object.defineProperty(globalThis, OPEN, {
+    /** @type {(config: object, options: unknown) => ManagedLockBackend<SqliteCapabilities>} */
+    value: (config, options) => createNativeBackend("sqlite", config, options, CAPABILITIES),
+  });
+}
 
 const DURABILITIES = ["full", "normal"];
 
@@ -54,7 +67,7 @@ function open(target, options) {
   }
   checkTimeout("connectTimeoutMs", config.connectTimeoutMs);
   checkTimeout("operationTimeoutMs", config.operationTimeoutMs);
-  return createNativeBackend("sqlite", config, options, CAPABILITIES);
+  return /** @type {any} */ (globalThis)[OPEN](config, options);
 }
 
 /**

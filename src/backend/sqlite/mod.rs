@@ -4,6 +4,7 @@
 //! for `acquire`, `release` and `extend`, one for the reads, which therefore never wait for a write.
 
 mod alarm;
+mod claim;
 mod config;
 mod connection;
 mod error;

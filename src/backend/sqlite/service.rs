@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use super::claim::Claim;
 use super::config::Settings;
 use super::connection::{self, OpenFailure};
 use super::error::{is_busy, map, surely_not_committed, timed_out};
@@ -39,12 +40,13 @@ pub(super) struct Service {
     opening_since: Option<Instant>,
 }
 
-/// The open file, and which one it was when it was opened.
+/// The open file.
 struct Open {
     path: PathBuf,
-    identity: Option<(u64, u64)>,
     db: Connection,
     syncs: bool,
+    /// After the connection: fields are dropped in this order.
+    claim: Claim,
 }
 
 #[derive(Default)]
@@ -148,7 +150,7 @@ impl Service {
     }
 
     fn transaction(&mut self, batch: &mut Vec<Job>, join: bool) -> Result<(), Failure> {
-        let mut open = match self.open.take_if(|open| open.is_current()) {
+        let mut open = match self.open.take_if(|open| open.claim.is_current()) {
             Some(open) => open,
             None => self.reopen()?,
         };
@@ -238,14 +240,20 @@ impl Service {
             Some(path) => path.clone(),
             None => default_file().map_err(Failure::Failed)?,
         };
-        match connection::open(&path) {
-            Ok(db) => {
+        let opened = Claim::open(&path, || connection::open(&path)).ok_or_else(|| {
+            Failure::Failed(Error::invalid_argument(format!(
+                "The lock file {} is open in this process through another copy of SyncGuard or of SQLite. One process can only use one of them for a file",
+                path.display()
+            )))
+        })?;
+        match opened {
+            Ok((db, claim)) => {
                 self.opening_since = None;
                 Ok(Open {
-                    identity: identity(&path),
                     path,
                     db,
                     syncs: false,
+                    claim,
                 })
             }
             Err(OpenFailure::Failed(error)) => {
@@ -262,26 +270,6 @@ impl Service {
             }
         }
     }
-}
-
-impl Open {
-    /// False when the file was deleted or replaced: other processes then use the new one.
-    fn is_current(&self) -> bool {
-        self.identity == identity(&self.path)
-    }
-}
-
-#[cfg(unix)]
-fn identity(path: &std::path::Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    let found = std::fs::metadata(path).ok()?;
-    Some((found.dev(), found.ino()))
-}
-
-/// Elsewhere an open file cannot be deleted.
-#[cfg(not(unix))]
-fn identity(_: &std::path::Path) -> Option<(u64, u64)> {
-    None
 }
 
 fn execute(db: &Connection, statement: &str) -> rusqlite::Result<()> {

@@ -5,7 +5,15 @@ use std::fs;
 use rusqlite::Connection;
 
 use super::*;
+use crate::backend::sqlite::claim::Claim;
 use crate::error::{Error, ErrorCode};
+
+/// To SQLite it makes no difference whose process this is.
+fn another_connection(path: &Path) -> (Connection, Claim) {
+    Claim::open(path, || Connection::open(path))
+        .unwrap()
+        .unwrap()
+}
 
 async fn refused(path: &Path) -> Error {
     let backend = backend(path);
@@ -98,7 +106,7 @@ async fn a_failing_operation_is_not_the_others_failure() {
     let backend = backend(&dir.file());
     let first = request("first");
     backend.acquire(&first).await.unwrap();
-    let other = Connection::open(dir.file()).unwrap();
+    let (other, _claim) = another_connection(&dir.file());
     other
         .execute_batch(
             "CREATE TRIGGER trap BEFORE INSERT ON syncguard_locks WHEN NEW.key = 'bad'
@@ -169,12 +177,28 @@ async fn a_file_that_somebody_keeps_from_being_opened_is_a_timeout() {
         ..config(&dir.file())
     })
     .unwrap();
-    let exclusive = Connection::open(dir.file()).unwrap();
+    let (exclusive, _claim) = another_connection(&dir.file());
     exclusive.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let error = backend.acquire(&request("k")).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::NetworkTimeout);
     assert!(!error.outcome_unknown);
     drop(exclusive);
     assert!(granted(backend.acquire(&request("k")).await.unwrap()).is_some());
+    backend.close().await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_something_else_in_the_process_has_open() {
+    let dir = TestDir::new();
+    let made = backend(&dir.file());
+    made.acquire(&request("k")).await.unwrap();
+    made.close().await;
+    let other = fs::File::open(dir.file()).unwrap();
+    let error = refused(&dir.file()).await;
+    assert!(error.message.contains("another copy"), "{error:?}");
+    drop(other);
+    let backend = backend(&dir.file());
+    assert!(backend.is_locked(&Key::new("k").unwrap()).await.unwrap());
     backend.close().await;
 }

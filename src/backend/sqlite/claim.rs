@@ -1,0 +1,135 @@
+//! Which files this copy of SQLite has open, and that no other copy in the process has.
+//!
+//! On POSIX systems file locks belong to the process: a second SQLite in it (of another copy of
+//! this package, or of another library) would not see ours, and would drop them all by closing the
+//! file. Locks would be granted twice and the file be damaged, so the second one is turned away.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Device and inode.
+type Identity = (u64, u64);
+type Counts = HashMap<Identity, usize>;
+
+/// How many connections this copy has to each file.
+static OURS: Mutex<Option<Counts>> = Mutex::new(None);
+
+fn ours() -> MutexGuard<'static, Option<Counts>> {
+    OURS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts as one connection of this copy. To be dropped after it.
+#[derive(Debug)]
+pub(super) struct Claim {
+    path: PathBuf,
+    /// `None` where the system does not tell.
+    identity: Option<Identity>,
+}
+
+impl Claim {
+    /// Opens the file unless something else in this process has it open: then it is `None`.
+    pub fn open<T, E>(
+        path: &Path,
+        open: impl FnOnce() -> Result<T, E>,
+    ) -> Option<Result<(T, Self), E>> {
+        // Held until the new connection is counted, so that nobody takes it for another copy's.
+        let mut ours = ours();
+        let counts = ours.get_or_insert_default();
+        if let Some(identity) = identity(path)
+            && !counts.contains_key(&identity)
+            && is_open(identity)
+        {
+            return None;
+        }
+        Some(open().map(|opened| {
+            let identity = identity(path);
+            if let Some(identity) = identity {
+                *counts.entry(identity).or_default() += 1;
+            }
+            let path = path.to_owned();
+            (opened, Self { path, identity })
+        }))
+    }
+
+    /// False when the file was deleted or replaced: other processes then use the new one.
+    pub fn is_current(&self) -> bool {
+        self.identity == identity(&self.path)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let (Some(identity), Some(counts)) = (self.identity, ours().as_mut())
+            && let Some(count) = counts.get_mut(&identity)
+        {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&identity);
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+/// Elsewhere locks belong to the open file, and an open file cannot be deleted.
+#[cfg(not(unix))]
+fn identity(_: &Path) -> Option<Identity> {
+    None
+}
+
+/// Whether this process has a descriptor of the file.
+fn is_open(wanted: Identity) -> bool {
+    std::fs::read_dir("/dev/fd").is_ok_and(|descriptors| {
+        descriptors
+            .flatten()
+            .any(|descriptor| identity(&descriptor.path()) == Some(wanted))
+    })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+    use crate::backend::sqlite::tests::TestDir;
+
+    fn claim(path: &Path) -> Option<(File, Claim)> {
+        Claim::open(path, || {
+            File::options().append(true).create(true).open(path)
+        })
+        .map(Result::unwrap)
+    }
+
+    #[test]
+    fn ours_may_be_opened_again_and_another_copys_may_not() {
+        let dir = TestDir::new();
+        let one = claim(&dir.file()).unwrap();
+        let two = claim(&dir.file()).unwrap();
+        drop(one);
+        let three = claim(&dir.file()).unwrap();
+        drop((two, three));
+
+        let foreign = File::open(dir.file()).unwrap();
+        assert!(claim(&dir.file()).is_none());
+        drop(foreign);
+        assert!(claim(&dir.file()).is_some());
+    }
+
+    #[test]
+    fn a_replaced_file_is_not_current() {
+        let dir = TestDir::new();
+        let (_file, claim) = claim(&dir.file()).unwrap();
+        assert!(claim.is_current());
+        std::fs::rename(dir.file(), dir.path().join("moved")).unwrap();
+        assert!(!claim.is_current());
+        std::fs::write(dir.file(), "").unwrap();
+        assert!(!claim.is_current());
+    }
+}
