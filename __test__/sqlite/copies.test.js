@@ -10,15 +10,16 @@ import { testFolder } from "./folder.js";
 
 const folder = testFolder();
 
-test("they exclude each other on one file", async () => {
-  cpSync(join(ROOT, "js"), join(folder.path, "copy", "js"), { recursive: true });
-  cpSync(join(ROOT, "package.json"), join(folder.path, "copy", "package.json"));
-  const copy = pathToFileURL(join(folder.path, "copy", "js")).href;
+cpSync(join(ROOT, "js"), join(folder.path, "copy", "js"), { recursive: true });
+cpSync(join(ROOT, "package.json"), join(folder.path, "copy", "package.json"));
+const copy = `${pathToFileURL(join(folder.path, "copy", "js")).href}/`;
+
+test("in one thread: they exclude each other", async () => {
   const result = await run(`
     const path = ${JSON.stringify(folder.file())};
     const fences = [];
     let overlaps = 0, inside = 0;
-    await Promise.all([${JSON.stringify(JS)}, ${JSON.stringify(`${copy}/`)}].map(async (js) => {
+    await Promise.all([${JSON.stringify(JS)}, ${JSON.stringify(copy)}].map(async (js) => {
       const { createSqliteBackend } = await import(js + "sqlite.js");
       const { lock } = await import(js + "index.js");
       const backend = createSqliteBackend(path, { durability: "normal" });
@@ -38,4 +39,30 @@ test("they exclude each other on one file", async () => {
   `);
   expect(result.stderr).toBe("");
   expect(JSON.parse(result.stdout)).toEqual({ overlaps: 0, fences: 600 });
+});
+
+test("in different threads: the second is turned away, and not given locks that the first one has", async () => {
+  const path = folder.file();
+  const result = await run(`
+    import { once } from "node:events";
+    import { Worker } from "node:worker_threads";
+    import { createSqliteBackend } from ${JSON.stringify(`${JS}sqlite.js`)};
+    const backend = createSqliteBackend(${JSON.stringify(path)});
+    await backend.acquire({ key: "k", ttlMs: 60_000 });
+    const program = \`
+      import { parentPort } from "node:worker_threads";
+      import { createSqliteBackend } from ${JSON.stringify(`${copy}sqlite.js`)};
+      const backend = createSqliteBackend(${JSON.stringify(path)});
+      const answer = await backend.acquire({ key: "k", ttlMs: 1_000 }).catch((error) => error);
+      parentPort.postMessage({ code: answer.code, message: answer.message });
+    \`;
+    const [answer] = await once(new Worker(program, { eval: true }), "message");
+    console.log(JSON.stringify({ ...answer, locked: await backend.isLocked({ key: "k" }) }));
+    await backend.close();
+  `);
+  expect(result.stderr).toBe("");
+  const { code, message, locked } = JSON.parse(result.stdout);
+  expect(code).toBe("InvalidArgument");
+  expect(message).toContain("another copy");
+  expect(locked).toBe(true);
 });

@@ -1,6 +1,6 @@
 // The default file and lock() without a backend.
 
-import { chmodSync, existsSync, mkdirSync, statSync, symlinkSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { rejection } from "../contracts/setup.js";
@@ -61,6 +61,57 @@ describe("the default file", () => {
     expect(error.code).toBe("InvalidArgument");
     expect(error.message).toContain("other users");
     expect(existsSync(join(directory, "locks.db"))).toBe(false);
+  });
+});
+
+// Only root can make files of other users.
+describe.runIf(uid === 0)("another user's", () => {
+  const NOBODY = 65_534;
+
+  /** The first operation in a process of an ordinary user. */
+  async function asNobody(target, temp) {
+    const result = await run(
+      `
+        import { createSqliteBackend } from ${JSON.stringify(`${JS}sqlite.js`)};
+        process.setgid(${NOBODY});
+        process.setuid(${NOBODY});
+        const backend = createSqliteBackend(${JSON.stringify(target)});
+        const { code, message } = await backend.acquire({ key: "k", ttlMs: 1_000 }).catch((error) => error);
+        console.log(JSON.stringify({ code, message }));
+      `,
+      { env: { TMPDIR: temp } },
+    );
+    expect(result.stderr).toBe("");
+    return JSON.parse(result.stdout);
+  }
+
+  test("directory in place of the default one is not used", async () => {
+    const temp = tempDirectory();
+    chmodSync(folder.path, 0o755);
+    const directory = join(temp, `syncguard-${NOBODY}`);
+    mkdirSync(directory, { mode: 0o700 });
+    const { code, message } = await asNobody(undefined, temp);
+    expect(code).toBe("InvalidArgument");
+    expect(message).toContain("belongs to another user");
+    expect(existsSync(join(directory, "locks.db"))).toBe(false);
+  });
+
+  test("file that cannot be written is an InvalidArgument, and stays as it is", async () => {
+    const temp = tempDirectory();
+    chmodSync(folder.path, 0o755);
+    const path = join(temp, "locks.db");
+    const backend = createSqliteBackend(path);
+    const lock = await backend.acquire({ key: "k", ttlMs: 60_000 });
+    await backend.close();
+    chmodSync(path, 0o644);
+    const before = readFileSync(path);
+    const { code, message } = await asNobody(path, temp);
+    expect(code).toBe("InvalidArgument");
+    expect(message).toContain(path);
+    expect(readFileSync(path).equals(before)).toBe(true);
+    const again = createSqliteBackend(path);
+    expect((await again.release(lock)).ok).toBe(true);
+    await again.close();
   });
 });
 
