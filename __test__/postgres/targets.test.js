@@ -81,6 +81,18 @@ describe("URLs", () => {
     expect(inspect(error, { showHidden: true, depth: 5 })).not.toContain("wrong-secret");
   });
 
+  test("a password that is missing is AuthFailed too", async () => {
+    const error = await fails(server.url.replace(/:[^:@]*@/, "@"));
+    expect(error.code).toBe("AuthFailed");
+    expect(error.cause.message).toMatch(/password/);
+  });
+
+  test("channel binding", async () => {
+    await works(`${server.url}&channel_binding=require`);
+    const plain = server.url.replace("require", "disable");
+    expect((await fails(`${plain}&channel_binding=require`)).code).toBe("AuthFailed");
+  });
+
   test("options reach the session", async () => {
     await open.psql("DROP TABLE IF EXISTS app.syncguard_locks, app.syncguard_fence_counters");
     await works(`${open.url}?options=-c%20search_path%3Dapp&application_name=mine`);

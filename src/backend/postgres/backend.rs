@@ -77,15 +77,12 @@ impl Backend for PostgresBackend {
                 ),
             ])
             .await?
-            .ok_or_else(unexpected)?;
+            .ok_or_else(|| unexpected().outcome_unknown())?;
+        // By now it is committed: a grant that cannot be read must be undone.
         match text(&row, 0)? {
-            "acquired" => Ok(AcquireOutcome::Acquired {
-                fence: Fence::parse(text(&row, 1)?)?,
-                expires_at_ms: time(&row, 2)?,
-            }),
             "locked" => Ok(AcquireOutcome::Locked),
             "no fence left" => Err(fence::overflow()),
-            _ => Err(unexpected()),
+            _ => granted(&row).map_err(Error::outcome_unknown),
         }
     }
 
@@ -150,6 +147,13 @@ impl Backend for PostgresBackend {
     async fn close(&self) {
         self.client.close();
     }
+}
+
+fn granted(row: &SimpleQueryRow) -> Result<AcquireOutcome> {
+    Ok(AcquireOutcome::Acquired {
+        fence: Fence::parse(text(row, 1)?)?,
+        expires_at_ms: time(row, 2)?,
+    })
 }
 
 fn missed(row: &SimpleQueryRow) -> Result<Option<Miss>> {

@@ -86,11 +86,9 @@ impl Client {
         let session = timeout(self.connect_timeout, bare)
             .await
             .map_err(|_| connect_timeout())??;
-        let done = timeout(self.operation_timeout, messages(&session)).await;
-        if done.is_err() {
-            session.abandon();
-        }
-        done.unwrap_or_else(|_| Err(operation_timeout()))
+        timeout(self.operation_timeout, messages(&session))
+            .await
+            .unwrap_or_else(|_| Err(operation_timeout()))
     }
 
     async fn session(&self, deadline: Instant) -> Result<Object<Dialer>> {
@@ -142,7 +140,7 @@ impl Client {
 
 /// Takes the session out of the pool and ends it.
 fn give_up(session: Object<Dialer>) {
-    Object::take(session).abandon();
+    drop(Object::take(session));
 }
 
 fn last_row(messages: Vec<SimpleQueryMessage>) -> Option<SimpleQueryRow> {

@@ -20,21 +20,29 @@ pub struct Session {
     client: Client,
     /// Moves the bytes. It ends by itself when the client is dropped and everything is answered.
     task: JoinHandle<()>,
+    waiting: AtomicBool,
     prepared: bool,
 }
 
 impl Session {
     pub async fn run(&self, message: &str) -> DriverResult<Vec<SimpleQueryMessage>> {
-        self.client.simple_query(message).await
+        self.waiting.store(true, Ordering::Relaxed);
+        let answer = self.client.simple_query(message).await;
+        self.waiting.store(false, Ordering::Relaxed);
+        answer
     }
 
     pub fn is_prepared(&self) -> bool {
         self.prepared
     }
+}
 
-    /// Does not wait for what is not answered yet.
-    pub fn abandon(self) {
-        self.task.abort();
+/// A session that was given up in the middle of a request waits for no answer: none may ever come.
+impl Drop for Session {
+    fn drop(&mut self) {
+        if *self.waiting.get_mut() {
+            self.task.abort();
+        }
     }
 }
 
@@ -199,6 +207,7 @@ where
     Ok(Session {
         client,
         task,
+        waiting: AtomicBool::new(false),
         prepared: false,
     })
 }
