@@ -130,7 +130,7 @@ function fromOptions(target) {
  */
 function fromPostgresJs(from) {
   if (from.socket) throw cannotTakeOver("a socket of its own");
-  const { application_name, options, ...settings } = from.connection ?? {};
+  const { application_name, options, sslrootcert, ...settings } = from.connection ?? {};
   const where = from.path ? socket(from.path) : { host: list(from.host), port: list(from.port) };
   const { ssl } = from;
   // It does not look at the server's certificate for these.
@@ -145,6 +145,7 @@ function fromPostgresJs(from) {
       options: startupOptions(options, settings),
       target_session_attrs: from.target_session_attrs,
       sslnegotiation: from.sslnegotiation,
+      sslrootcert,
       ...(unverified && { sslmode: "require" }),
       ...((ssl === "prefer" || ssl === "verify-full") && { sslmode: ssl }),
       ...(!ssl && { sslmode: "disable" }),

@@ -24,7 +24,8 @@ pub fn from_driver(error: &tokio_postgres::Error) -> Error {
             Error::unavailable("A TLS connection to PostgreSQL could not be made")
         }
         "timeout waiting for server" => Error::timeout("PostgreSQL did not answer in time"),
-        "authentication error" => {
+        // The latter: the server wants a password and none was given.
+        "authentication error" | "invalid configuration" => {
             Error::new(ErrorCode::AuthFailed, "PostgreSQL does not let us in")
         }
         _ => return Error::internal("PostgreSQL answered in an unexpected way"),
