@@ -79,7 +79,13 @@ fn build(mut all: BTreeMap<String, String>, tls: Option<TlsOptions>) -> Result<T
             port => number(port, "port")?,
         });
     }
-    let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
+    let (names, addresses) = (config.get_hosts().len(), config.get_hostaddrs().len());
+    if names > 0 && addresses > 0 && names != addresses {
+        return Err(Error::invalid_argument(
+            "There must be as many PostgreSQL hosts as values of hostaddr",
+        ));
+    }
+    let hosts = names.max(addresses);
     if !matches!(config.get_ports().len(), 0 | 1) && config.get_ports().len() != hosts {
         return Err(Error::invalid_argument(
             "There must be one PostgreSQL port for all hosts or one for each",
@@ -312,6 +318,7 @@ mod tests {
             "port=x",
             "keepalives_idle=x",
             "gssencmode=require",
+            "hostaddr=127.0.0.1,127.0.0.2",
         ] {
             assert!(target(&format!("postgres://h/d?{bad}")).is_err(), "{bad}");
         }
