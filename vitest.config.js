@@ -7,6 +7,8 @@ export default defineConfig({
     // Processes, not threads: an addon that crashes then fails one file, and
     // signals and exit codes are the real ones.
     pool: "forks",
+    // The tests mostly wait, for servers and for locks to expire.
+    maxWorkers: 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
   },
