@@ -1,10 +1,12 @@
 //! One connection: how it is made, and requests over it.
 
 use std::io;
-use std::pin::Pin;
+use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::future::poll_fn;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -14,10 +16,19 @@ use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
 use super::config::{Login, Node};
+use super::driver::Driver;
 use super::error;
+use super::watchdog::Watchdog;
 use crate::backend::Warnings;
 use crate::backend::tls::Tls;
 use crate::error::{Error, ErrorCode, Result};
+
+static INLINE: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| {
+    std::env::var("SG_INLINE")
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(1)
+});
 
 /// Requests that may wait to be written. More than that wait for their turn.
 const QUEUE: usize = 1 << 16;
@@ -34,6 +45,8 @@ pub struct Dialer {
 
 pub struct Connection {
     multiplexed: MultiplexedConnection,
+    driver: Arc<Driver>,
+    watchdog: Arc<Watchdog>,
     /// Cancelled when the connection is over, and to end it.
     over: CancellationToken,
     opened: Instant,
@@ -125,15 +138,29 @@ impl Dialer {
             MultiplexedConnection::new_with_config(&no_greeting, stream, config)
                 .await
                 .map_err(|cause| error::from_connection(&cause))?;
-        let driver: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(driver);
+        let driver = Driver::new(driver);
+        let watchdog = Arc::new(Watchdog::default());
         let over = CancellationToken::new();
-        let ended = over.clone();
-        tokio::spawn(async move {
-            ended.run_until_cancelled(driver).await;
-            ended.cancel();
+        tokio::spawn({
+            let (driver, over) = (Arc::clone(&driver), over.clone());
+            async move {
+                driver.run().await;
+                over.cancel();
+            }
+        });
+        tokio::spawn({
+            let (driver, watchdog, over) =
+                (Arc::clone(&driver), Arc::clone(&watchdog), over.clone());
+            let limit = self.operation_timeout;
+            async move {
+                over.run_until_cancelled(watchdog.run(limit)).await;
+                driver.end();
+            }
         });
         Ok(Connection {
             multiplexed,
+            driver,
+            watchdog,
             over,
             opened: Instant::now(),
             answered_after_ms: AtomicU64::new(0),
@@ -199,18 +226,35 @@ impl Dialer {
 impl Connection {
     /// The server's answer, which may be an error of its own.
     pub async fn request(&self, command: &Cmd, limit: Duration) -> Result<Value> {
+        let started = Instant::now();
+        let waiting = self.watchdog.enter();
         let mut multiplexed = self.multiplexed.clone();
-        match timeout(limit, multiplexed.send_packed_command(command)).await {
-            Ok(Ok(value)) => {
+        let mut request = pin!(multiplexed.send_packed_command(command));
+        let mut fresh = waiting.ahead < *INLINE;
+        let answer = poll_fn(|context| {
+            // With others in flight the I/O thread is awake, and writes for all of them at once.
+            if std::mem::take(&mut fresh) {
+                self.driver.start(request.as_mut(), context)
+            } else {
+                request.as_mut().poll(context)
+            }
+        });
+        let answer = tokio::select! {
+            biased;
+            answer = answer => Some(answer),
+            () = waiting.until_over(started, limit) => None,
+        };
+        match answer {
+            Some(Ok(value)) => {
                 self.answered_after_ms
                     .store(self.age_ms(), Ordering::Relaxed);
                 Ok(value)
             }
-            Ok(Err(_)) if self.gone_silent.load(Ordering::Relaxed) => {
+            Some(Err(_)) if self.gone_silent.load(Ordering::Relaxed) => {
                 Err(error::silent().outcome_unknown())
             }
-            Ok(Err(cause)) => Err(error::from_connection(&cause)),
-            Err(_) => {
+            Some(Err(cause)) => Err(error::from_connection(&cause)),
+            None => {
                 // Slow is not silent: while answers come, the connection is good.
                 let quiet_ms = self
                     .age_ms()

@@ -3,10 +3,12 @@
 //! - [`config`]: what a backend is made from.
 //! - [`keys`], [`json`], [`reply`]: names, stored data and answers. Pure.
 //! - [`scripts`]: each operation is one Lua script, so it is atomic.
-//! - [`link`] keeps one [`connection`] to the server that [`topology`] finds.
+//! - [`link`] keeps one [`connection`] to the server that [`topology`] finds; [`driver`] moves its
+//!   bytes and [`watchdog`] limits its waits, both without waking a thread for each request.
 
 pub mod config;
 mod connection;
+mod driver;
 mod error;
 pub mod json;
 pub mod keys;
@@ -16,6 +18,7 @@ pub mod scripts;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod watchdog;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
