@@ -52,7 +52,9 @@ function classify(error) {
   if (/time(d)?[ -]?out|ETIMEDOUT/i.test(text)) {
     return ["NetworkTimeout", "The Redis client timed out"];
   }
-  if (/\bE[A-Z]{4,}\b|connect|closed|offline|socket|MaxRetries|RootNodes|Slots/i.test(text)) {
+  const away = /connect|closed|offline|socket|MaxRetries|RootNodes|Slots/i;
+  // Or a code of the system: ECONNREFUSED, EPIPE and the like.
+  if (away.test(text) || /\bE[A-Z]{4,}\b/.test(text)) {
     return ["ServiceUnavailable", "The Redis client has no connection"];
   }
   return ["Internal", "The Redis client failed"];

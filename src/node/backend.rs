@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::bridge::Completions;
 use super::functions;
+use super::parked::Parked;
 use super::reply::{self, Reply};
 use crate::backend::LookupQuery;
 use crate::client::{Client, Hold, Settled, WaitPolicy, inline};
@@ -68,7 +69,7 @@ impl NativeBackend {
     }
 
     /// Polls once here: what can be answered at once is, and a request is on its way before the
-    /// call returns. Only then does the rest move to the I/O threads.
+    /// call returns. The rest moves to the I/O threads when it can go on.
     fn start(
         &self,
         operation: impl Future<Output = Outcome> + Send + 'static,
@@ -94,7 +95,9 @@ impl NativeBackend {
     ) -> Answer {
         let _context = self.runtime.enter();
         let mut operation = Box::pin(operation);
-        let mut context = Context::from_waker(Waker::noop());
+        let parked = Parked::new(self.runtime);
+        let waker = Waker::from(Arc::clone(&parked));
+        let mut context = Context::from_waker(&waker);
         // A panic must not unwind into Node.
         let polled = catch_unwind(AssertUnwindSafe(|| operation.as_mut().poll(&mut context)));
         let done = match polled {
@@ -108,6 +111,7 @@ impl NativeBackend {
         if let Some(stop) = stop {
             self.completions.running().insert(id, Hold::from(stop));
         }
+        let finished = done.is_some();
         let rest = async move {
             let outcome = match done {
                 Some(outcome) => outcome,
@@ -124,8 +128,10 @@ impl NativeBackend {
         };
         if single && self.client.has_own_threads() {
             inline::run(self.runtime.handle().clone(), rest);
-        } else {
+        } else if finished {
             self.runtime.spawn(rest);
+        } else {
+            parked.park(Box::pin(rest));
         }
         Either::B(id as f64)
     }

@@ -8,6 +8,7 @@ pub mod backend;
 pub mod bridge;
 pub mod functions;
 pub mod open;
+mod parked;
 pub mod redis;
 pub mod reply;
 pub mod runtime;

@@ -23,13 +23,6 @@ use crate::backend::Warnings;
 use crate::backend::tls::Tls;
 use crate::error::{Error, ErrorCode, Result};
 
-static INLINE: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| {
-    std::env::var("SG_INLINE")
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(1)
-});
-
 /// Requests that may wait to be written. More than that wait for their turn.
 const QUEUE: usize = 1 << 16;
 
@@ -41,6 +34,8 @@ pub struct Dialer {
     pub family: Option<u8>,
     pub operation_timeout: Duration,
     pub warnings: Warnings,
+    /// Whether the server that is being dialled has been reached, and only its answer is missing.
+    pub reached: Arc<AtomicBool>,
 }
 
 pub struct Connection {
@@ -66,9 +61,11 @@ impl Dialer {
     }
 
     async fn connect(&self, node: &Node) -> Result<Connection> {
+        self.reached.store(false, Ordering::Relaxed);
         let connection = match node {
             Node::Tcp { host, port } => {
                 let stream = self.connect_tcp(host, *port).await?;
+                self.reached.store(true, Ordering::Relaxed);
                 match &self.tls {
                     None => self.start(stream).await?,
                     Some(tls) => {
@@ -85,8 +82,11 @@ impl Dialer {
             }
             #[cfg(unix)]
             Node::Unix { path } => {
-                let stream = tokio::net::UnixStream::connect(path).await;
-                self.start(stream.map_err(error::unreachable)?).await?
+                let stream = tokio::net::UnixStream::connect(path)
+                    .await
+                    .map_err(error::unreachable)?;
+                self.reached.store(true, Ordering::Relaxed);
+                self.start(stream).await?
             }
             #[cfg(not(unix))]
             Node::Unix { .. } => {
@@ -230,7 +230,7 @@ impl Connection {
         let waiting = self.watchdog.enter();
         let mut multiplexed = self.multiplexed.clone();
         let mut request = pin!(multiplexed.send_packed_command(command));
-        let mut fresh = waiting.ahead < *INLINE;
+        let mut fresh = waiting.alone;
         let answer = poll_fn(|context| {
             // With others in flight the I/O thread is awake, and writes for all of them at once.
             if std::mem::take(&mut fresh) {

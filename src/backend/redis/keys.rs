@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use crate::error::{Error, Result};
-use crate::lock::key::{KeyBudget, hashed_storage_key, storage_key};
+use crate::lock::id::LOCK_ID_LENGTH;
+use crate::lock::key::{KeyBudget, hashed_storage_key, nfc, storage_key};
 use crate::lock::{Key, LockId};
 
 const BUDGET: KeyBudget = KeyBudget::REDIS;
@@ -18,6 +19,8 @@ pub struct LockKeys {
 #[derive(Debug)]
 pub struct Keyspace {
     prefix: String,
+    /// What every key starts with as long as it is short enough.
+    start: String,
     /// What a client library in front of us would have put before every key; outside all rules.
     outer: String,
 }
@@ -35,8 +38,11 @@ impl Keyspace {
         } else {
             Cow::Borrowed(prefix)
         };
+        let prefix = nfc(&prefix).into_owned();
+        let separator = if prefix.is_empty() { "" } else { ":" };
         let keyspace = Self {
-            prefix: prefix.into_owned(),
+            start: format!("{outer}{prefix}{separator}"),
+            prefix,
             outer: outer.to_owned(),
         };
         // A prefix that is too long should be told now, not at the first operation.
@@ -48,7 +54,15 @@ impl Keyspace {
     pub fn lock_keys(&self, key: &Key) -> Result<LockKeys> {
         let key = key.as_str();
         // As they stand they could name a fence counter or an index of another key.
-        let base = if key.starts_with("fence:") || key.starts_with("id:") {
+        let dangerous = key.starts_with("fence:") || key.starts_with("id:");
+        let start = &self.start;
+        if !dangerous && self.outer.is_empty() && self.is_short(start.len() + key.len()) {
+            return Ok(LockKeys {
+                lock: [start, key].concat(),
+                fence: [start, "fence:", start, key].concat(),
+            });
+        }
+        let base = if dangerous {
             hashed_storage_key(&self.prefix, key, BUDGET)?
         } else {
             storage_key(&self.prefix, key, BUDGET)?
@@ -61,8 +75,16 @@ impl Keyspace {
     }
 
     pub fn index_key(&self, lock_id: LockId) -> Result<String> {
+        if self.is_short(LOCK_ID_LENGTH) {
+            return Ok([&self.start, "id:", lock_id.as_str()].concat());
+        }
         let index = storage_key(&self.prefix, &format!("id:{}", lock_id.as_str()), BUDGET)?;
         Ok(self.outside(index))
+    }
+
+    /// Whether even the fence key of a key with this many bytes fits without being shortened.
+    fn is_short(&self, bytes: usize) -> bool {
+        self.prefix.len() + "::fence:".len() + bytes + BUDGET.reserve_bytes <= BUDGET.limit_bytes
     }
 
     fn outside(&self, key: String) -> String {
@@ -157,6 +179,20 @@ mod tests {
     }
 
     proptest! {
+        /// The short way and the specified way lead to the same names.
+        #[test]
+        fn as_made_step_by_step(prefix in "[a-zé:]{0,4}", repeat in 1usize..300, key in "[a-zé]{1,2}") {
+            let prefix = prefix.repeat(repeat);
+            let key = key.repeat(repeat.min(120));
+            let Ok(keyspace) = Keyspace::new(&prefix, false, "") else { return Ok(()) };
+            let lock = storage_key(&prefix, &key, BUDGET).unwrap();
+            let fence = storage_key(&prefix, &format!("fence:{lock}"), BUDGET).unwrap();
+            prop_assert_eq!(keyspace.lock_keys(&Key::new(&key).unwrap()).unwrap(), LockKeys { lock, fence });
+            let id = LockId::generate();
+            let index = storage_key(&prefix, &format!("id:{}", id.as_str()), BUDGET).unwrap();
+            prop_assert_eq!(keyspace.index_key(id).unwrap(), index);
+        }
+
         #[test]
         fn keys_of_a_cluster_share_a_tag(prefix in "[a{}:]{1,6}", key in "[a{}:]{1,6}") {
             let Ok(keyspace) = Keyspace::new(&prefix, true, "") else { return Ok(()) };

@@ -3,9 +3,10 @@
 //! connection, for a bounded time, and fails when there is none.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redis::{ServerErrorKind, Value};
+use redis::{ServerError, ServerErrorKind, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -27,6 +28,17 @@ struct Shared {
     dialer: Dialer,
     connect_timeout: Duration,
     state: watch::Sender<State>,
+}
+
+impl Shared {
+    /// What it means that connecting took too long.
+    fn timed_out(&self) -> Error {
+        if self.dialer.reached.load(Ordering::Relaxed) {
+            error::silent()
+        } else {
+            error::unreachable("timed out")
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -65,34 +77,56 @@ impl Link {
     /// Runs a script once. What the server refused without doing anything is tried again where
     /// another server may have taken over.
     pub async fn run(&self, call: &Call<'_>) -> Result<Value> {
+        let mut refused = None;
+        if let Some(connection) = self.current() {
+            match self.shared.dialer.ask(&connection, &call.by_hash()).await? {
+                Value::ServerError(error) => refused = Some((connection, error)),
+                value => return Ok(value),
+            }
+        }
+        // In a box: the future of the usual case stays small.
+        Box::pin(self.run_with_trouble(call, refused)).await
+    }
+
+    async fn run_with_trouble(
+        &self,
+        call: &Call<'_>,
+        mut refused: Option<(Arc<Connection>, ServerError)>,
+    ) -> Result<Value> {
         let Shared {
-            topology, dialer, ..
+            topology,
+            dialer,
+            connect_timeout,
+            ..
         } = &*self.shared;
-        let command = call.by_hash();
-        let mut give_up = None;
+        let give_up = Instant::now() + *connect_timeout;
         let mut backoff = Backoff(FIRST_DELAY);
         loop {
-            let connection = match self.current() {
-                Some(connection) => connection,
-                None => self.connection(self.deadline(&mut give_up)).await?,
+            let (connection, mut error) = match refused.take() {
+                Some(refused) => refused,
+                None => {
+                    let connection = self.connection(give_up).await?;
+                    match dialer.ask(&connection, &call.by_hash()).await? {
+                        Value::ServerError(error) => (connection, error),
+                        value => return Ok(value),
+                    }
+                }
             };
-            let mut reply = dialer.ask(&connection, &command).await?;
-            if matches!(&reply, Value::ServerError(error) if error.code() == "NOSCRIPT") {
-                reply = dialer.ask(&connection, &call.by_text()).await?;
-            }
-            let Value::ServerError(mut refused) = reply else {
-                return Ok(reply);
-            };
-            let kind = refused.kind();
-            if kind == Some(ServerErrorKind::Ask) && topology.can_change() {
-                match self.ask_elsewhere(call, &refused).await? {
-                    Value::ServerError(error) => refused = error,
+            if error.kind() == Some(ServerErrorKind::NoScript) {
+                match dialer.ask(&connection, &call.by_text()).await? {
+                    Value::ServerError(other) => error = other,
                     value => return Ok(value),
                 }
             }
-            match refused.kind() {
+            if error.kind() == Some(ServerErrorKind::Ask) && topology.can_change() {
+                match self.ask_elsewhere(call, &error).await? {
+                    Value::ServerError(other) => error = other,
+                    value => return Ok(value),
+                }
+            }
+            match error.kind() {
                 Some(ServerErrorKind::Moved) => {
-                    topology.moved(redirect(&refused));
+                    topology.moved(redirect(&error));
                     connection.end();
                 }
                 // Also for a plain server: its name may lead to another one by now.
@@ -102,13 +136,13 @@ impl Link {
                     | ServerErrorKind::ClusterDown,
                 ) => connection.end(),
                 Some(ServerErrorKind::TryAgain | ServerErrorKind::Ask) => {}
-                _ => return Err(error::from_server(&refused)),
+                _ => return Err(error::from_server(&error)),
             }
             if !topology.can_change() {
-                return Err(error::from_lone_server(&refused));
+                return Err(error::from_lone_server(&error));
             }
-            if Instant::now() >= self.deadline(&mut give_up) {
-                return Err(error::from_server(&refused));
+            if Instant::now() >= give_up {
+                return Err(error::from_server(&error));
             }
             backoff.wait().await;
         }
@@ -118,11 +152,6 @@ impl Link {
         if let State::Up(connection) = self.shared.state.send_replace(State::Closed) {
             connection.end();
         }
-    }
-
-    /// From the first trouble on.
-    fn deadline(&self, give_up: &mut Option<Instant>) -> Instant {
-        *give_up.get_or_insert_with(|| Instant::now() + self.shared.connect_timeout)
     }
 
     fn current(&self) -> Option<Arc<Connection>> {
@@ -147,7 +176,7 @@ impl Link {
             if timeout_at(deadline, states.changed()).await.is_err() {
                 return Err(match &*states.borrow() {
                     State::Connecting(Some(error)) | State::Rejected(error) => error.clone(),
-                    _ => error::unreachable("timed out"),
+                    _ => self.shared.timed_out(),
                 });
             }
             waited = true;
@@ -169,7 +198,7 @@ impl Link {
     }
 
     /// The slot is being moved, and this key's part is over there already.
-    async fn ask_elsewhere(&self, call: &Call<'_>, refused: &redis::ServerError) -> Result<Value> {
+    async fn ask_elsewhere(&self, call: &Call<'_>, refused: &ServerError) -> Result<Value> {
         let Shared {
             topology,
             dialer,
@@ -186,7 +215,7 @@ impl Link {
 }
 
 /// The address in `MOVED slot address`.
-fn redirect(refused: &redis::ServerError) -> &str {
+fn redirect(refused: &ServerError) -> &str {
     refused
         .details()
         .and_then(|details| details.split_ascii_whitespace().nth(1))
@@ -204,7 +233,7 @@ async fn connect(shared: Arc<Shared>) {
         let error = match timeout(shared.connect_timeout, attempt).await {
             Ok(Ok(connection)) => return keep(shared, Arc::new(connection)).await,
             Ok(Err(error)) => error,
-            Err(_) => error::unreachable("timed out"),
+            Err(_) => shared.timed_out(),
         };
         let go_on = error.code == ErrorCode::ServiceUnavailable;
         let mut stopped = false;

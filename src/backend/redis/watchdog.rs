@@ -39,21 +39,21 @@ impl Watchdog {
 
     /// Counts as waiting until it is dropped.
     pub fn enter(&self) -> Waiting<'_> {
-        let ahead = self.waiting.fetch_add(1, Ordering::SeqCst);
+        let before = self.waiting.fetch_add(1, Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) {
             self.wake.notify_one();
         }
         Waiting {
             watchdog: self,
-            ahead,
+            alone: before == 0,
         }
     }
 }
 
 pub struct Waiting<'a> {
     watchdog: &'a Watchdog,
-    /// How many were waiting before.
-    pub ahead: usize,
+    /// Nobody else was waiting.
+    pub alone: bool,
 }
 
 impl Waiting<'_> {

@@ -1,0 +1,111 @@
+// Locks of another implementation of the same format are ours to respect, and ours are theirs.
+
+import { afterAll, describe, expect, test } from "vitest";
+import { getByIdRaw, getByKeyRaw, owns } from "../fixtures/api.js";
+import { ioredis, open, prefix } from "./open.js";
+import { createSecond } from "./second.js";
+
+const redis = ioredis();
+afterAll(() => redis.disconnect());
+
+const KEYS = {
+  plain: "resource:123",
+  "a Unicode": "zürich/日本/🔒/e\u0301",
+  "a JSON-looking": '{"lockId":"x","expiresAtMs":1,"fence":"9"}',
+  "a quote-laden": `"'\\"\\\\/\\u0041 \t\n`,
+  "a 512-byte": "k".repeat(512),
+};
+const PREFIXES = { "a short": () => prefix(), "a 900-byte": () => prefix().padEnd(900, "p") };
+
+const ours = (keyPrefix, cleanup) => {
+  const backend = open({ keyPrefix });
+  cleanup(() => backend.close());
+  return backend;
+};
+
+describe.each(Object.entries(PREFIXES))("%s prefix", (_, makePrefix) => {
+  describe.each(Object.entries(KEYS))("%s key", (_, key) => {
+    test("a lock of ours is respected, found, extended and released by the other", async ({
+      onTestFinished,
+    }) => {
+      const keyPrefix = makePrefix();
+      const first = ours(keyPrefix, onTestFinished);
+      const second = createSecond(redis, { keyPrefix });
+      const lock = await first.acquire({ key, ttlMs: 30_000 });
+
+      expect(await second.acquire({ key, ttlMs: 1000 })).toMatchObject({ ok: false });
+      const stored = await second.lookupKey(key);
+      expect(stored).toEqual({
+        lockId: lock.lockId,
+        expiresAtMs: lock.expiresAtMs,
+        acquiredAtMs: lock.expiresAtMs - 30_000,
+        key: key.normalize("NFC"),
+        fence: lock.fence,
+      });
+      expect(await second.lookupId(lock.lockId)).toEqual(stored);
+
+      const extended = await second.extend({ lockId: lock.lockId, ttlMs: 60_000 });
+      expect(extended.ok).toBe(true);
+      expect(await first.lookup({ key })).toMatchObject({ expiresAtMs: extended.expiresAtMs });
+      expect((await lock.extend(45_000)).ok).toBe(true);
+
+      expect(await second.release({ lockId: lock.lockId })).toEqual({ ok: true });
+      expect(await first.isLocked({ key })).toBe(false);
+      expect(await lock.release()).toEqual({ ok: false });
+    });
+
+    test("a lock of the other is respected, found, extended and released by us", async ({
+      onTestFinished,
+    }) => {
+      const keyPrefix = makePrefix();
+      const first = ours(keyPrefix, onTestFinished);
+      const second = createSecond(redis, { keyPrefix });
+      const { lockId, fence, expiresAtMs } = await second.acquire({ key, ttlMs: 30_000 });
+
+      expect(await first.acquire({ key, ttlMs: 1000 })).toMatchObject({ ok: false });
+      expect(await first.isLocked({ key })).toBe(true);
+      expect(await owns(first, lockId)).toBe(true);
+      const expected = { key: key.normalize("NFC"), lockId, fence, expiresAtMs };
+      expect(await getByKeyRaw(first, key)).toMatchObject(expected);
+      expect(await getByIdRaw(first, lockId)).toMatchObject(expected);
+
+      const extended = await first.extend({ lockId, ttlMs: 60_000 });
+      expect(extended.ok).toBe(true);
+      expect((await second.lookupId(lockId)).expiresAtMs).toBe(extended.expiresAtMs);
+      expect((await second.extend({ lockId, ttlMs: 50_000 })).ok).toBe(true);
+
+      expect(await first.release({ lockId })).toEqual({ ok: true });
+      expect(await second.lookupKey(key)).toBe(null);
+    });
+
+    test("fences go on from one to the other", async ({ onTestFinished }) => {
+      const keyPrefix = makePrefix();
+      const backends = [ours(keyPrefix, onTestFinished), createSecond(redis, { keyPrefix })];
+      const fences = [];
+      for (let round = 0; round < 6; round++) {
+        const lock = await backends[round % 2].acquire({ key, ttlMs: 30_000 });
+        fences.push(Number(lock.fence));
+        await lock.release();
+      }
+      expect(fences).toEqual([1, 2, 3, 4, 5, 6]);
+    });
+  });
+});
+
+test("the same keys in the database as the other implementation", async ({ onTestFinished }) => {
+  const seen = [];
+  for (const make of [ours, (keyPrefix) => createSecond(redis, { keyPrefix })]) {
+    const keyPrefix = prefix();
+    const { lockId } = await make(keyPrefix, onTestFinished).acquire({ key: "k", ttlMs: 30_000 });
+    const keys = (await redis.keys(`${keyPrefix}:*`)).sort();
+    const types = await Promise.all(keys.map((key) => redis.object("ENCODING", key)));
+    const expiring = await Promise.all(keys.map(async (key) => (await redis.pttl(key)) > 0));
+    seen.push([
+      keys.map((key) => key.replaceAll(keyPrefix, "PREFIX").replace(lockId, "ID")),
+      types,
+      expiring,
+    ]);
+  }
+  expect(seen[0]).toEqual(seen[1]);
+  expect(seen[0][0]).toEqual(["PREFIX:fence:PREFIX:k", "PREFIX:id:ID", "PREFIX:k"]);
+});

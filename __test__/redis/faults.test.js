@@ -1,0 +1,302 @@
+// A server that dies, hangs, forgets or refuses: right codes, no hang, no lock left behind, and it
+// works again by itself.
+
+import { createServer } from "node:net";
+import { once } from "node:events";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { freePort, startRedis } from "../../scripts/servers.mjs";
+import { rejection } from "../contracts/setup.js";
+import { lock } from "../fixtures/api.js";
+import { until, untilFree } from "../fixtures/wait.js";
+import { ioredis, open, prefix } from "./open.js";
+
+const QUICK = { connectTimeoutMs: 500, operationTimeoutMs: 500 };
+
+describe("a server of our own", () => {
+  let server, keyPrefix;
+  const opened = [];
+  beforeEach(async () => {
+    server ??= await startRedis({ config: { appendonly: "yes", appendfsync: "always" } });
+    keyPrefix = prefix();
+  });
+  afterAll(async () => {
+    await Promise.all(opened.map((backend) => backend.close()));
+    await server.stop();
+  });
+
+  const connect = (options) => {
+    const backend = open({ target: server.url, keyPrefix, ...options });
+    opened.push(backend);
+    return backend;
+  };
+  const works = async (backend, key = "again") => {
+    const held = await backend.acquire({ key, ttlMs: 30_000 });
+    expect(held.ok).toBe(true);
+    expect(await held.release()).toEqual({ ok: true });
+  };
+
+  test("killed and restarted under load", async () => {
+    const backend = connect({ connectTimeoutMs: 20_000 });
+    const outcomes = { ok: 0, failed: 0 };
+    let going = true;
+    const load = Array.from({ length: 32 }, async (_, index) => {
+      const key = `load:${index}`;
+      while (going) {
+        try {
+          const held = await backend.acquire({ key, ttlMs: 60_000 });
+          if (held.ok) {
+            await held.release();
+            outcomes.ok += 1;
+          }
+        } catch (error) {
+          expect(["ServiceUnavailable", "NetworkTimeout"]).toContain(error.code);
+          outcomes.failed += 1;
+        }
+      }
+    });
+    for (let round = 0; round < 3; round++) {
+      const before = outcomes.ok;
+      await until(() => outcomes.ok > before + 100, "work to be done");
+      await server.kill();
+      await server.restart();
+    }
+    const before = outcomes.ok;
+    await until(() => outcomes.ok > before + 100, "work after the last restart");
+    going = false;
+    await Promise.all(load);
+    expect(outcomes.failed).toBeGreaterThan(0);
+    // A release whose answer was lost may not have happened, and its caller was told so. Nothing
+    // else may be left: a lost acquire is undone.
+    for (let index = 0; index < 32; index++) {
+      const stored = await backend.lookup({ key: `load:${index}` });
+      if (stored) expect(outcomes.failed).toBeGreaterThan(0);
+    }
+    await works(backend);
+  }, 60_000);
+
+  test("10,000 operations in flight when it dies", async () => {
+    const backend = connect({ ...QUICK, operationTimeoutMs: 20_000 });
+    await works(backend);
+    server.suspend();
+    const inFlight = Array.from({ length: 10_000 }, (_, index) =>
+      backend.acquire({ key: `many:${index}`, ttlMs: 60_000 }).then(
+        () => "acquired",
+        (error) => error.code,
+      ),
+    );
+    await server.kill();
+    const codes = new Set(await Promise.all(inFlight));
+    expect([...codes]).toEqual(["ServiceUnavailable"]);
+    await server.restart();
+    await works(backend);
+    await until(async () => {
+      const left = await server.cli("--scan", "--pattern", `${keyPrefix}:many:*`);
+      return left === "";
+    }, "every lost acquire to be undone");
+  }, 120_000);
+
+  test("an acquire whose answer is lost is undone as soon as the server answers again", async () => {
+    const backend = connect(QUICK);
+    await works(backend);
+    // The server takes the request and does not answer until it is resumed.
+    server.suspend();
+    const error = await rejection(backend.acquire({ key: "lost", ttlMs: 60_000 }));
+    expect(error.code).toBe("NetworkTimeout");
+    server.resume();
+    await untilFree(backend, "lost");
+    const held = await backend.acquire({ key: "lost", ttlMs: 1000 });
+    expect(held.ok).toBe(true);
+  });
+
+  test("a connection that is killed is replaced", async () => {
+    const backend = connect();
+    for (let round = 0; round < 5; round++) {
+      await works(backend);
+      await server.cli("client", "kill", "type", "normal");
+      // Either the loss was seen before the next request, or that request is the one to report it.
+      const outcome = await backend.isLocked({ key: "again" }).catch((error) => error.code);
+      expect([false, "ServiceUnavailable"]).toContain(outcome);
+    }
+    await works(backend);
+  });
+
+  test("CLIENT PAUSE is a timeout, and then it goes on", async () => {
+    const backend = connect({ operationTimeoutMs: 200 });
+    await works(backend);
+    const control = ioredis(server.url);
+    // Scripts are writes. (Pausing everything would also pause the command that ends it.)
+    await control.client("PAUSE", 60_000, "WRITE");
+    const errors = await Promise.all(
+      Array.from({ length: 20 }, (_, index) =>
+        rejection(backend.acquire({ key: `paused:${index}`, ttlMs: 60_000 })),
+      ),
+    );
+    for (const error of errors) expect(error.code).toBe("NetworkTimeout");
+    await control.client("UNPAUSE");
+    control.disconnect();
+    for (let index = 0; index < 20; index++) await untilFree(backend, `paused:${index}`);
+    await works(backend);
+  }, 60_000);
+
+  test("SCRIPT FLUSH is not noticed", async () => {
+    const backend = connect();
+    const held = await backend.acquire({ key: "k", ttlMs: 30_000 });
+    for (const operation of [
+      () => held.extend(30_000),
+      () => backend.lookup({ key: "k" }),
+      () => backend.isLocked({ key: "k" }),
+      () => held.release(),
+      () => backend.acquire({ key: "k", ttlMs: 1000 }),
+    ]) {
+      await server.cli("script", "flush");
+      await operation();
+    }
+  });
+
+  test("a heartbeat survives a restart", async () => {
+    const backend = connect({ connectTimeoutMs: 2000 });
+    const result = await lock(
+      backend,
+      async ({ signal }) => {
+        await server.kill();
+        await server.restart();
+        expect(signal.aborted).toBe(false);
+        return "done";
+      },
+      { key: "beat", ttlMs: 30_000, autoExtend: true },
+    );
+    expect(result).toBe("done");
+    await untilFree(backend, "beat");
+  }, 60_000);
+});
+
+test("nobody listens: ServiceUnavailable, within connectTimeoutMs", async () => {
+  const backend = open({ target: `redis://127.0.0.1:${await freePort()}`, ...QUICK });
+  for (const operation of [
+    backend.acquire({ key: "k", ttlMs: 1000 }),
+    backend.isLocked({ key: "k" }),
+    backend.lookup({ key: "k" }),
+    backend.release({ lockId: "A".repeat(22) }),
+  ]) {
+    expect((await rejection(operation)).code).toBe("ServiceUnavailable");
+  }
+  await backend.close();
+});
+
+test("a name that does not resolve is ServiceUnavailable", async () => {
+  const backend = open({ target: "redis://redis.invalid:6379", ...QUICK });
+  expect((await rejection(backend.isLocked({ key: "k" }))).code).toBe("ServiceUnavailable");
+  await backend.close();
+});
+
+test("a server that accepts and says nothing is a NetworkTimeout", async () => {
+  const sockets = [];
+  const silent = createServer((socket) => sockets.push(socket)).listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  const backend = open({ target: `redis://127.0.0.1:${silent.address().port}`, ...QUICK });
+  expect((await rejection(backend.isLocked({ key: "k" }))).code).toBe("NetworkTimeout");
+  await backend.close();
+  sockets.forEach((socket) => socket.destroy());
+  silent.close();
+});
+
+/** Passes bytes on until it is told to swallow them: a half-open connection. */
+async function proxy(port) {
+  const { connect } = await import("node:net");
+  let open = true;
+  const sockets = new Set();
+  const server = createServer((client) => {
+    const upstream = connect(port, "127.0.0.1");
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ]) {
+      sockets.add(from);
+      const passing = open;
+      from.on("data", (data) => passing && open && to.write(data));
+      from.on("error", () => {});
+      from.on("close", () => to.destroy());
+    }
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `redis://127.0.0.1:${server.address().port}`,
+    swallow: () => (open = false),
+    pass: () => (open = true),
+    close: () => {
+      sockets.forEach((socket) => socket.destroy());
+      server.close();
+    },
+  };
+}
+
+test("a half-open connection is given up and replaced", async () => {
+  const { port } = new URL(process.env.REDIS_URL);
+  const between = await proxy(Number(port));
+  const keyPrefix = prefix();
+  const backend = open({ target: between.url, keyPrefix, ...QUICK });
+  const held = await backend.acquire({ key: "k", ttlMs: 60_000 });
+  between.swallow();
+  expect((await rejection(backend.isLocked({ key: "k" }))).code).toBe("NetworkTimeout");
+  // New connections pass; the old one stays dead for ever.
+  between.pass();
+  expect(await held.release()).toEqual({ ok: true });
+  await backend.close();
+  between.close();
+});
+
+test("wrong credentials: AuthFailed at once, and never a password in the message", async () => {
+  const password = "s3cret-pässword";
+  const server = await startRedis({ acl: { username: "locker", password } });
+  const { host, port } = server;
+  for (const login of [
+    {},
+    { password: "wrong-s3cret" },
+    { username: "nobody", password },
+    { username: "locker", password: "wrong-s3cret" },
+  ]) {
+    const backend = open({ target: { host, port, ...login } });
+    const error = await rejection(backend.acquire({ key: "k", ttlMs: 1000 }));
+    expect(error.code).toBe("AuthFailed");
+    expect(`${error.stack} ${error.cause?.stack}`).not.toMatch(/s3cret/);
+    await backend.close();
+  }
+  const backend = open({ target: { host, port, username: "locker", password } });
+  expect((await backend.acquire({ key: "k", ttlMs: 1000 })).ok).toBe(true);
+  await backend.close();
+  await server.stop();
+});
+
+test("TLS: an unknown authority is AuthFailed unless asked to accept anything", async () => {
+  const server = await startRedis({ tls: true });
+  const { host, port } = server;
+  const attempt = async (tls) => {
+    const backend = open({ target: { host, port, tls }, ...QUICK });
+    try {
+      return (await backend.acquire({ key: "k", ttlMs: 100 })).ok ? "acquired" : "locked";
+    } catch (error) {
+      return error.code;
+    } finally {
+      await backend.close();
+    }
+  };
+  expect(await attempt(true)).toBe("AuthFailed");
+  expect(await attempt({ ca: server.tls.ca, servername: "other.example" })).toBe("AuthFailed");
+  expect(await attempt({ rejectUnauthorized: false })).toMatch(/acquired|locked/);
+  expect(await attempt({ ca: server.tls.ca })).toMatch(/acquired|locked/);
+  expect(await attempt(undefined)).toBe("ServiceUnavailable");
+  await server.stop();
+
+  const strict = await startRedis({ tls: "client-certificate" });
+  const { ca, cert, key } = strict.tls;
+  const strictly = (tls) => {
+    const backend = open({ target: { host, port: strict.port, tls }, ...QUICK });
+    return backend
+      .isLocked({ key: "k" })
+      .catch((error) => error.code)
+      .finally(() => backend.close());
+  };
+  expect(await strictly({ ca })).toBe("AuthFailed");
+  expect(await strictly({ ca, cert, key })).toBe(false);
+  await strict.stop();
+});

@@ -1,0 +1,16 @@
+// The Redis backend against other lock libraries, on a server of its own.
+import { startRedis } from "../scripts/servers.mjs";
+import { benchmark, standardScenarios } from "./lib/benchmark.mjs";
+import { contestants } from "./redis/contestants.mjs";
+
+const server = await startRedis();
+try {
+  await benchmark({
+    name: "redis",
+    title: "Redis: acquire + release",
+    contestants: contestants(server.url),
+    scenarios: standardScenarios({ serverPid: server.server.pid }),
+  });
+} finally {
+  await server.stop();
+}
