@@ -18,25 +18,47 @@ export interface RedisBackendOptions extends ConnectionOptions {
 }
 
 export interface RedisNode {
-  host: string;
+  host?: string | undefined;
   port?: number | undefined;
 }
 
-export interface RedisConnectionOptions {
+/** As in Node's `tls.connect`: PEM. */
+export interface RedisTlsOptions {
+  /** Replaces the system's roots. */
+  ca?: string | Uint8Array | readonly (string | Uint8Array)[] | undefined;
+  cert?: string | Uint8Array | undefined;
+  key?: string | Uint8Array | undefined;
+  servername?: string | undefined;
+  /** Default true. */
+  rejectUnauthorized?: boolean | undefined;
+}
+
+/** How to reach Redis; the options of the backend may stand in the same object. */
+export interface RedisConnectionOptions extends RedisBackendOptions {
+  /** For what the other options leave open. */
+  url?: string | URL | undefined;
   host?: string | undefined;
   port?: number | undefined;
+  /** A Unix socket. */
+  path?: string | undefined;
+  /** 4 or 6, to use only that version of IP. */
+  family?: number | undefined;
   db?: number | undefined;
   username?: string | undefined;
   password?: string | undefined;
-  tls?: boolean | object | undefined;
-  /** A Unix socket. */
-  path?: string | undefined;
-  sentinels?: readonly RedisNode[] | undefined;
-  /** The master's name, with `sentinels`. */
+  tls?: boolean | RedisTlsOptions | undefined;
+  /** Shown by CLIENT LIST. */
+  connectionName?: string | undefined;
+  sentinels?: readonly (RedisNode | string)[] | undefined;
+  /** The master group's name, with `sentinels`. */
   name?: string | undefined;
-  cluster?: readonly (RedisNode | string)[] | undefined;
-  connectTimeoutMs?: number | undefined;
-  operationTimeoutMs?: number | undefined;
+  sentinelUsername?: string | undefined;
+  sentinelPassword?: string | undefined;
+  sentinelTLS?: boolean | RedisTlsOptions | undefined;
+  /** Some nodes of a cluster: the others are found. */
+  cluster?: readonly (RedisNode | string | number)[] | undefined;
+  /** Where servers are reached that call themselves `host:port`. */
+  natMap?: Readonly<Record<string, RedisNode>> | undefined;
 }
 
 /** Anything that can run a script: a mock, a wrapper. */
