@@ -98,6 +98,7 @@ fn settle_pragmas(connection: &Connection) -> rusqlite::Result<()> {
     set_syncs(connection, false)?;
     // Where fsync does not reach the disk itself (macOS).
     connection.pragma_update(None, "fullfsync", true)?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     // What the WAL grew to while a reader kept it from being reused is given back.
     connection.pragma_update(None, "journal_size_limit", JOURNAL_SIZE_LIMIT)
 }
@@ -111,7 +112,9 @@ pub(super) fn set_syncs(connection: &Connection, syncs: bool) -> rusqlite::Resul
     })
 }
 
-const JOURNAL_SIZE_LIMIT: i64 = 8 * 1024 * 1024;
+/// Writing the WAL back (16 MiB then) means waiting for the disk: not too often.
+const CHECKPOINT_PAGES: i64 = 4000;
+const JOURNAL_SIZE_LIMIT: i64 = 32 * 1024 * 1024;
 
 enum Identity {
     Ours,

@@ -129,14 +129,15 @@ async fn the_wal_stays_small() {
     let dir = TestDir::new();
     let backend = backend(&dir.file());
     let mut largest = 0;
-    for _ in 0..2000 {
+    for _ in 0..4000 {
         let lock = request("k");
         backend.acquire(&lock).await.unwrap();
         backend.release(lock.lock_id).await.unwrap();
         let wal = std::fs::metadata(dir.path().join("locks.db-wal")).unwrap();
         largest = largest.max(wal.len());
     }
-    assert!(largest < 6 * 1024 * 1024, "{largest}");
+    // Without that it would be 80 MB.
+    assert!(largest < 20 * 1024 * 1024, "{largest}");
     backend.close().await;
 }
 
