@@ -2,6 +2,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Failure, main, run } from "../scripts/lib/run.mjs";
+import { setUp } from "../scripts/lib/setup.mjs";
 
 const folder = import.meta.dirname;
 const known = readdirSync(folder)
@@ -17,6 +18,7 @@ await main(async () => {
       throw new Failure(`There is no benchmark "${name}": choose from ${known.join(", ")}.`);
     }
   }
+  await setUp();
   // A process each: what one leaves in memory must not slow the next.
   for (const name of names.length ? names : known) {
     await run(process.execPath, [join(folder, `${name}.mjs`), ...flags]);

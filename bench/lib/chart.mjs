@@ -9,7 +9,7 @@ const COLORS = ["#2f6feb", "#8b949e", "#bf8700", "#1a7f37", "#8250df", "#cf222e"
 
 export function chart({ title, metrics, rows }) {
   const parts = [];
-  let y = 40;
+  let y = 54;
   for (const [index, metric] of metrics.entries()) {
     if (metric.better === "none") continue;
     const bars = rows
