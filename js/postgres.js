@@ -71,7 +71,7 @@ function readConfig(call, target, options) {
   let config;
   try {
     const { tableName, fenceTableName, cleanupInIsLocked } = options ?? {};
-    const { poolSize, prepare = connection.prepare } = options ?? {};
+    const { poolSize, idleTimeoutMs, prepare = connection.prepare } = options ?? {};
     const { connectTimeoutMs, operationTimeoutMs } = options ?? {};
     config = {
       ...connection,
@@ -79,6 +79,7 @@ function readConfig(call, target, options) {
       fenceTableName,
       cleanupInIsLocked,
       poolSize,
+      idleTimeoutMs,
       prepare,
       connectTimeoutMs,
       operationTimeoutMs,
@@ -91,6 +92,7 @@ function readConfig(call, target, options) {
   checkType("cleanupInIsLocked", config.cleanupInIsLocked, "boolean");
   checkType("prepare", config.prepare, "boolean");
   checkPositive("poolSize", config.poolSize);
+  checkPositive("idleTimeoutMs", config.idleTimeoutMs);
   checkPositive("connectTimeoutMs", config.connectTimeoutMs);
   checkPositive("operationTimeoutMs", config.operationTimeoutMs);
   return config;

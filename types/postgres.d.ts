@@ -20,6 +20,8 @@ export interface PostgresBackendOptions extends ConnectionOptions, PostgresTable
   cleanupInIsLocked?: boolean | undefined;
   /** How many connections may be open at once. Default 10. */
   poolSize?: number | undefined;
+  /** Connections that nobody needed for this long are closed. Default 60,000 ms. */
+  idleTimeoutMs?: number | undefined;
   /**
    * false: no prepared statements. Behind a pooler such as PgBouncer this is found out by itself;
    * saying it saves the attempt.

@@ -266,6 +266,19 @@ test("a server that only reads says so", async () => {
   await backend.close();
 });
 
+test("connections that nobody needs are closed, and made again when they are", async () => {
+  const url = `${server.url}?application_name=idle`;
+  const backend = await open({ url, poolSize: 3, idleTimeoutMs: 200 });
+  const keys = ["a", "b", "c", "d", "e", "f"];
+  await Promise.all(keys.map((key) => backend.isLocked({ key })));
+  const count = () =>
+    server.psql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'idle'");
+  await until(async () => (await count()) === "0");
+  expect(await backend.isLocked({ key: "a" })).toBe(false);
+  await backend.close();
+  await until(async () => (await count()) === "0");
+});
+
 test("a release that is repeated, as after a lost answer, does no harm", async () => {
   const names = tables();
   const backend = await open({ url: server.url, ...names });

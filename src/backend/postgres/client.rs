@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use deadpool::Runtime;
-use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType, Timeouts};
-use tokio::time::{Instant, timeout, timeout_at};
+use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType, Timeouts, WeakPool};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
 use super::config::Checked;
@@ -46,6 +46,7 @@ impl Client {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|cause| Error::internal("The pool could not be made").cause(cause))?;
+        tokio::spawn(close_idle(pool.weak(), config.idle_timeout));
         Ok(Self {
             pool,
             connect_timeout: config.connect_timeout,
@@ -135,6 +136,17 @@ impl Client {
                 Exchange::Done(Err(operation_timeout().outcome_unknown()))
             }
         }
+    }
+}
+
+/// Closes what has not been used for a while, as long as there is a pool.
+async fn close_idle(pool: WeakPool<Dialer>, idle_timeout: Duration) {
+    loop {
+        sleep(idle_timeout / 2).await;
+        let Some(pool) = pool.upgrade().filter(|pool| !pool.is_closed()) else {
+            return;
+        };
+        pool.retain(|_, metrics| metrics.last_used() < idle_timeout);
     }
 }
 

@@ -25,6 +25,8 @@ pub struct PostgresConfig {
     pub fence_table_name: String,
     pub cleanup_in_is_locked: bool,
     pub pool_size: u32,
+    /// A connection that nobody needed for this long is closed.
+    pub idle_timeout_ms: u64,
     /// `false`: never use prepared statements, for a pooler that is known to keep no session.
     pub prepare: bool,
     pub connect_timeout_ms: Option<u64>,
@@ -42,6 +44,7 @@ impl Default for PostgresConfig {
             fence_table_name: COUNTERS.to_owned(),
             cleanup_in_is_locked: false,
             pool_size: 10,
+            idle_timeout_ms: 60_000,
             prepare: true,
             connect_timeout_ms: None,
             operation_timeout_ms: 5000,
@@ -56,6 +59,7 @@ pub struct Checked {
     pub counters: Table,
     pub cleanup_in_is_locked: bool,
     pub pool_size: usize,
+    pub idle_timeout: Duration,
     pub prepare: bool,
     pub connect_timeout: Duration,
     pub operation_timeout: Duration,
@@ -87,6 +91,7 @@ impl PostgresConfig {
             counters,
             cleanup_in_is_locked: self.cleanup_in_is_locked,
             pool_size: self.pool_size as usize,
+            idle_timeout: timeout("idleTimeoutMs", self.idle_timeout_ms)?,
             connect_timeout,
             operation_timeout: timeout("operationTimeoutMs", self.operation_timeout_ms)?,
         })
