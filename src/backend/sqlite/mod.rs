@@ -9,6 +9,7 @@ mod config;
 mod connection;
 mod error;
 mod location;
+mod pause;
 mod service;
 mod store;
 mod sweep;

@@ -6,7 +6,6 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -17,6 +16,7 @@ use super::config::Settings;
 use super::connection::{self, OpenFailure};
 use super::error::{is_busy, map, surely_not_committed, timed_out};
 use super::location::default_file;
+use super::pause::Pause;
 use super::sweep::Sweeper;
 use super::worker::{Access, Job};
 use crate::error::Error;
@@ -32,6 +32,8 @@ pub(super) struct Service {
     incoming: Receiver<Job>,
     /// What came in and is not in a transaction yet.
     waiting: VecDeque<Job>,
+    /// Some that wait for the disk were passed over by the last batch.
+    syncs_next: bool,
     open: Option<Open>,
     sweeper: Sweeper,
     /// The last transaction that waited for the disk.
@@ -68,6 +70,7 @@ impl Service {
             settings,
             incoming,
             waiting: VecDeque::new(),
+            syncs_next: false,
             open: None,
             sweeper: Sweeper::new(),
             last_sync: Sync::default(),
@@ -99,13 +102,16 @@ impl Service {
         }
     }
 
-    /// Those that need not wait for the disk go first.
+    /// Those that need not wait for the disk go first, but not twice in a row before the others.
     fn next_batch(&mut self) -> Vec<Job> {
         self.waiting.extend(self.incoming.try_iter());
         if self.waiting.iter().all(|job| job.syncs) {
             self.gather();
         }
-        let syncs = self.waiting.iter().all(|job| job.syncs);
+        let some_sync = self.waiting.iter().any(|job| job.syncs);
+        let all_sync = self.waiting.iter().all(|job| job.syncs);
+        let syncs = all_sync || some_sync && self.syncs_next;
+        self.syncs_next = some_sync && !syncs;
         let mut batch = Vec::new();
         for _ in 0..self.waiting.len() {
             match self.waiting.pop_front() {
@@ -287,32 +293,5 @@ fn refuse_late(batch: &mut Vec<Job>, path: &std::path::Path) {
     let late: Vec<Job> = batch.extract_if(.., |job| job.deadline <= now).collect();
     if !late.is_empty() {
         answer(late, Some(&timed_out(path)));
-    }
-}
-
-/// The wait for another process's write: mostly a matter of microseconds, sometimes of an fsync.
-#[derive(Default)]
-struct Pause {
-    times: u32,
-}
-
-impl Pause {
-    const YIELDS: u32 = 3;
-    const SHORTEST: Duration = Duration::from_micros(50);
-    const LONGEST: Duration = Duration::from_millis(2);
-
-    fn wait(&mut self) {
-        self.times = self.times.saturating_add(1);
-        if self.times <= Self::YIELDS {
-            thread::yield_now();
-            return;
-        }
-        let doubled = Self::SHORTEST.saturating_mul(1 << (self.times - Self::YIELDS).min(8));
-        // Random, so that those who wait do not come back all at once.
-        thread::sleep(
-            doubled
-                .min(Self::LONGEST)
-                .mul_f64(rand::random_range(0.5..1.0)),
-        );
     }
 }

@@ -1,5 +1,6 @@
 mod failures;
 mod sharing;
+mod store;
 
 use std::path::{Path, PathBuf};
 

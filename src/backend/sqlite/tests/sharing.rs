@@ -100,3 +100,29 @@ async fn a_deleted_file_is_noticed() {
     one.close().await;
     two.close().await;
 }
+
+/// With "full", releases need not wait for the disk and go first: acquires get their turn all the same.
+#[tokio::test]
+async fn acquires_are_not_starved_by_releases() {
+    let dir = TestDir::new();
+    let backend = SqliteBackend::open(SqliteConfig {
+        durability: Durability::Full,
+        ..config(&dir.file())
+    })
+    .unwrap();
+    let lock = request("k");
+    let mut acquire = std::pin::pin!(backend.acquire(&lock));
+    // Two callers, so that one of them always waits while the other is answered.
+    let releases = || async {
+        loop {
+            backend.release(LockId::generate()).await.unwrap();
+        }
+    };
+    let acquired = tokio::select! {
+        acquired = &mut acquire => acquired,
+        () = releases() => unreachable!(),
+        () = releases() => unreachable!(),
+    };
+    assert!(granted(acquired.unwrap()).is_some());
+    backend.close().await;
+}

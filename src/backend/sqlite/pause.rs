@@ -1,0 +1,31 @@
+//! How to wait for another process.
+
+use std::thread;
+use std::time::Duration;
+
+/// The wait for another process's write: mostly a matter of microseconds, sometimes of an fsync.
+#[derive(Default)]
+pub(super) struct Pause {
+    times: u32,
+}
+
+impl Pause {
+    const YIELDS: u32 = 3;
+    const SHORTEST: Duration = Duration::from_micros(50);
+    const LONGEST: Duration = Duration::from_millis(2);
+
+    pub fn wait(&mut self) {
+        self.times = self.times.saturating_add(1);
+        if self.times <= Self::YIELDS {
+            thread::yield_now();
+            return;
+        }
+        let doubled = Self::SHORTEST.saturating_mul(1 << (self.times - Self::YIELDS).min(8));
+        // Random, so that those who wait do not come back all at once.
+        thread::sleep(
+            doubled
+                .min(Self::LONGEST)
+                .mul_f64(rand::random_range(0.5..1.0)),
+        );
+    }
+}

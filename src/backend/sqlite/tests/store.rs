@@ -1,0 +1,215 @@
+//! The operations on tables in memory. Time is an argument, so expiry can be tested without waiting.
+
+use proptest::prelude::*;
+use rusqlite::Connection;
+
+use crate::backend::sqlite::connection::SCHEMA;
+use crate::backend::sqlite::store::*;
+use crate::backend::{
+    AcquireOutcome, AcquireRequest, ExtendOutcome, LookupQuery, Miss, ReleaseOutcome,
+};
+use crate::lock::fence::FENCE_MAX;
+use crate::lock::{Key, LockId, Ttl};
+
+const NOW: u64 = 1_700_000_000_000;
+const NOW_I: i64 = 1_700_000_000_000;
+
+fn db() -> Connection {
+    let db = Connection::open_in_memory().unwrap();
+    db.execute_batch(SCHEMA).unwrap();
+    db
+}
+
+fn ttl(ms: u32) -> Ttl {
+    Ttl::from_number(f64::from(ms)).unwrap()
+}
+
+fn request(key: &str, ms: u32) -> AcquireRequest {
+    AcquireRequest {
+        key: Key::new(key).unwrap(),
+        lock_id: LockId::generate(),
+        ttl: ttl(ms),
+    }
+}
+
+fn fence(db: &Connection, lock: &AcquireRequest, now_ms: u64) -> Option<u64> {
+    match acquire(db, lock, now_ms).unwrap().unwrap() {
+        AcquireOutcome::Acquired { fence, .. } => Some(fence.value()),
+        AcquireOutcome::Locked => None,
+    }
+}
+
+fn count(db: &Connection, table: &str) -> i64 {
+    let sql = format!("SELECT count(*) FROM {table}");
+    db.query_row(&sql, [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn stores_the_documented_columns() {
+    let db = db();
+    let lock = request("a key", 500);
+    fence(&db, &lock, NOW);
+    let row: (String, String, i64, i64, String, String) = db
+        .query_row(
+            "SELECT key, lock_id, expires_at_ms, acquired_at_ms, fence, user_key FROM syncguard_locks",
+            [],
+            |row| row.try_into(),
+        )
+        .unwrap();
+    let expected = (
+        "a key".to_owned(),
+        lock.lock_id.as_str().to_owned(),
+        NOW_I + 500,
+        NOW_I,
+        "000000000000001".to_owned(),
+        "a key".to_owned(),
+    );
+    assert_eq!(row, expected);
+    let counter: (String, i64, String) = db
+        .query_row(
+            "SELECT fence_key, fence, key_debug FROM syncguard_fence_counters",
+            [],
+            |row| row.try_into(),
+        )
+        .unwrap();
+    assert_eq!(counter, ("fence:a key".to_owned(), 1, "a key".to_owned()));
+}
+
+#[test]
+fn a_key_that_looks_like_a_counter_is_another_key() {
+    let db = db();
+    assert_eq!(fence(&db, &request("x", 500), NOW), Some(1));
+    assert_eq!(fence(&db, &request("fence:x", 500), NOW), Some(1));
+    assert_eq!(fence(&db, &request("x", 500), NOW + 5000), Some(2));
+}
+
+#[test]
+fn expiry_tells_expired_from_not_found() {
+    let db = db();
+    let lock = request("k", 100);
+    fence(&db, &lock, NOW);
+    assert_eq!(fence(&db, &request("k", 100), NOW + 1099), None);
+    assert_eq!(
+        extend(&db, lock.lock_id, ttl(1), NOW + 1100)
+            .unwrap()
+            .unwrap(),
+        ExtendOutcome::Missed(Miss::Expired)
+    );
+    assert_eq!(
+        release(&db, lock.lock_id, NOW + 1100).unwrap().unwrap(),
+        ReleaseOutcome::Missed(Miss::NotFound)
+    );
+    let late = request("k", 100);
+    assert_eq!(fence(&db, &late, NOW + 1100), Some(2));
+    assert_eq!(
+        release(&db, late.lock_id, NOW + 5000).unwrap().unwrap(),
+        ReleaseOutcome::Missed(Miss::Expired)
+    );
+}
+
+#[test]
+fn an_exhausted_counter_stores_nothing() {
+    let db = db();
+    db.execute(
+        "INSERT INTO syncguard_fence_counters VALUES ('fence:k', ?1, 'k')",
+        [i64::try_from(FENCE_MAX - 1).unwrap()],
+    )
+    .unwrap();
+    let last = request("k", 100);
+    assert_eq!(fence(&db, &last, NOW), Some(FENCE_MAX));
+    release(&db, last.lock_id, NOW).unwrap().unwrap();
+    let error = acquire(&db, &request("k", 100), NOW).unwrap().unwrap_err();
+    assert!(error.message.starts_with("Fence counter overflow"));
+    assert_eq!(count(&db, "syncguard_locks"), 0);
+}
+
+#[test]
+fn a_malformed_record_is_an_error_and_not_a_lock() {
+    let db = db();
+    let lock = request("k", 100);
+    fence(&db, &lock, NOW);
+    db.execute("UPDATE syncguard_locks SET fence = 'seven'", [])
+        .unwrap();
+    assert!(
+        lookup(&db, &LookupQuery::Key(lock.key), NOW)
+            .unwrap()
+            .is_err()
+    );
+}
+
+/// However far the clock goes back, a lock that nobody extends is over one TTL after it was
+/// next asked for, and not before its own time.
+#[test]
+fn a_clock_set_back_keeps_no_lock_for_ever() {
+    let db = db();
+    fence(&db, &request("k", 5000), NOW);
+    let back = NOW - 1_000_000;
+    assert_eq!(fence(&db, &request("k", 1), back), None);
+    assert_eq!(fence(&db, &request("k", 1), back + 5999), None);
+    assert_eq!(fence(&db, &request("k", 1), back + 6000), Some(2));
+}
+
+#[test]
+fn a_lock_extended_after_the_clock_was_set_back_keeps_its_ttl() {
+    let db = db();
+    let lock = request("k", 5000);
+    fence(&db, &lock, NOW);
+    let back = NOW - 1_000_000;
+    extend(&db, lock.lock_id, ttl(5000), back).unwrap().unwrap();
+    assert_eq!(fence(&db, &request("k", 1), back), None);
+    assert_eq!(fence(&db, &request("k", 1), back + 5999), None);
+    // Back once more: what is kept is the length that the record shows.
+    assert_eq!(fence(&db, &request("k", 1), back - 50_000), None);
+    assert_eq!(fence(&db, &request("k", 1), back - 50_000 + 5999), None);
+    assert_eq!(fence(&db, &request("k", 1), back - 50_000 + 6000), Some(2));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Against a model that is just "who held what until when".
+    #[test]
+    fn never_two_live_holders(steps in prop::collection::vec((0u8..4, 0usize..4, 0u64..700), 1..100)) {
+        let db = db();
+        let mut now = NOW;
+        let mut last_fence = 0;
+        let mut ids: Vec<(LockId, u64)> = Vec::new();
+        for (what, which, wait) in steps {
+            now += wait;
+            let target = ids.get(ids.len().saturating_sub(1 + which)).copied();
+            let live: Vec<LockId> = ids.iter().filter(|(_, until)| *until > now).map(|(id, _)| *id).collect();
+            prop_assert!(live.len() <= 1);
+            prop_assert_eq!(is_locked(&db, &Key::new("k").unwrap(), now).unwrap().unwrap(), live.len() == 1);
+            match (what, target) {
+                (0 | 1, _) => {
+                    let lock = request("k", 500);
+                    let granted = fence(&db, &lock, now);
+                    prop_assert_eq!(granted.is_some(), live.is_empty());
+                    if let Some(granted) = granted {
+                        prop_assert_eq!(granted, last_fence + 1);
+                        last_fence = granted;
+                        ids.push((lock.lock_id, now + 1500));
+                    }
+                }
+                (2, Some((id, _))) => {
+                    let released = release(&db, id, now).unwrap().unwrap() == ReleaseOutcome::Released;
+                    prop_assert_eq!(released, live.contains(&id));
+                    ids.retain(|(other, _)| *other != id);
+                }
+                (_, Some((id, _))) => {
+                    let extended = matches!(
+                        extend(&db, id, ttl(500), now).unwrap().unwrap(),
+                        ExtendOutcome::Extended { .. }
+                    );
+                    prop_assert_eq!(extended, live.contains(&id));
+                    for entry in ids.iter_mut().filter(|(other, _)| extended && *other == id) {
+                        entry.1 = now + 1500;
+                    }
+                }
+                _ => {}
+            }
+            let found = lookup(&db, &LookupQuery::Key(Key::new("k").unwrap()), now).unwrap().unwrap();
+            let held = ids.iter().find(|(_, until)| *until > now);
+            prop_assert_eq!(found.map(|lock| lock.lock_id), held.map(|(id, _)| *id));
+        }
+    }
+}
