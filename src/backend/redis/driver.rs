@@ -53,9 +53,10 @@ impl Driver {
         request: Pin<&mut F>,
         context: &mut Context<'_>,
     ) -> Poll<F::Output> {
-        ABOUT_TO_RUN.set(Arc::as_ptr(self));
-        let polled = request.poll(context);
-        ABOUT_TO_RUN.set(std::ptr::null());
+        let polled = {
+            let _about_to_run = AboutToRun::new(self);
+            request.poll(context)
+        };
         match self.io.try_lock() {
             Ok(io) => {
                 if self.turn(io).is_ready() {
@@ -87,6 +88,22 @@ impl Driver {
 
     fn lock(&self) -> MutexGuard<'_, Option<Io>> {
         self.io.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends with its scope, also by a panic.
+struct AboutToRun;
+
+impl AboutToRun {
+    fn new(driver: &Arc<Driver>) -> Self {
+        ABOUT_TO_RUN.set(Arc::as_ptr(driver));
+        Self
+    }
+}
+
+impl Drop for AboutToRun {
+    fn drop(&mut self) {
+        ABOUT_TO_RUN.set(std::ptr::null());
     }
 }
 

@@ -73,3 +73,34 @@ impl Drop for Waiting<'_> {
         self.watchdog.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    const LIMIT: Duration = Duration::from_millis(20);
+
+    #[tokio::test]
+    async fn a_limit_is_noticed_also_after_a_rest() {
+        let watchdog = Arc::new(Watchdog::default());
+        tokio::spawn({
+            let watchdog = Arc::clone(&watchdog);
+            async move { watchdog.run(LIMIT).await }
+        });
+        for _ in 0..3 {
+            while !watchdog.asleep.load(Ordering::SeqCst) {
+                tokio::task::yield_now().await;
+            }
+            let started = Instant::now();
+            let first = watchdog.enter();
+            let second = watchdog.enter();
+            assert!(first.alone && !second.alone);
+            tokio::join!(
+                first.until_over(started, LIMIT),
+                second.until_over(started, LIMIT)
+            );
+            assert!(started.elapsed() >= LIMIT);
+        }
+    }
+}
