@@ -34,6 +34,8 @@ pub struct Dialer {
     pub family: Option<u8>,
     pub operation_timeout: Duration,
     pub warnings: Warnings,
+    /// Once is enough.
+    pub warned: Arc<AtomicBool>,
     /// Whether the server that is being dialled has been reached, and only its answer is missing.
     pub reached: Arc<AtomicBool>,
 }
@@ -185,8 +187,11 @@ impl Dialer {
             auth.arg(password);
             match self.ask(connection, &auth).await? {
                 Value::ServerError(error) if error::no_password_needed(&error) => {
-                    self.warnings
-                        .warn("The Redis server does not require a password, but one was given");
+                    if !self.warned.swap(true, Ordering::Relaxed) {
+                        self.warnings.warn(
+                            "The Redis server does not require a password, but one was given",
+                        );
+                    }
                 }
                 Value::ServerError(refused) => {
                     let error = error::from_server(&refused);

@@ -62,6 +62,7 @@ impl RedisBackend {
             tls: config.tls.map(Tls::new).transpose()?,
             family: config.family,
             warnings,
+            warned: Arc::default(),
             reached: Arc::default(),
         };
         let topology = match config.deployment {

@@ -1,0 +1,40 @@
+// Everything that may be a target of the Redis backend.
+
+import { Redis } from "ioredis";
+import { createClient, createCluster } from "redis";
+import { createLock, createRedisBackend } from "syncguard/redis";
+import type { RedisTarget } from "syncguard/redis";
+
+export const targets: RedisTarget[] = [
+  undefined,
+  "redis://localhost",
+  new URL("rediss://localhost"),
+  { host: "h", port: 1, db: 2, username: "u", password: "p", tls: true },
+  { path: "/run/redis.sock", keyPrefix: "app" },
+  { url: "rediss://h", tls: { ca: Buffer.from(""), rejectUnauthorized: false } },
+  { sentinels: [{ host: "h", port: 1 }], name: "m", sentinelPassword: "p", natMap: {} },
+  { cluster: ["h:1", { host: "h" }, 7000] },
+  new Redis({ lazyConnect: true }),
+  new Redis.Cluster([], { lazyConnect: true }),
+  createClient(),
+  createCluster({ rootNodes: [] }),
+  { eval: async () => 1 },
+];
+
+export const backend = createRedisBackend(targets[1], {
+  keyPrefix: "app",
+  cleanupInIsLocked: true,
+  transport: "native",
+  connectTimeoutMs: 1_000,
+  operationTimeoutMs: 1_000,
+});
+export const kind: "redis" = backend.capabilities.backend;
+export const authority: "server" = backend.capabilities.timeAuthority;
+export const locked: Promise<string> = createLock()(({ fence }) => fence, { key: "k" });
+
+// @ts-expect-error a key prefix is a string
+createRedisBackend(undefined, { keyPrefix: 7 });
+// @ts-expect-error there is no such option
+createRedisBackend(undefined, { tableName: "x" });
+// @ts-expect-error there is no such transport
+createRedisBackend(undefined, { transport: "pigeon" });
