@@ -187,11 +187,7 @@ impl Dialer {
             auth.arg(password);
             match self.ask(connection, &auth).await? {
                 Value::ServerError(error) if error::no_password_needed(&error) => {
-                    if !self.warned.swap(true, Ordering::Relaxed) {
-                        self.warnings.warn(
-                            "The Redis server does not require a password, but one was given",
-                        );
-                    }
+                    self.warn_of_needless_password();
                 }
                 Value::ServerError(refused) => {
                     let error = error::from_server(&refused);
@@ -220,6 +216,13 @@ impl Dialer {
             Value::ServerError(error) if error.code() == "NOPERM" && *db == 0 => Ok(()),
             Value::ServerError(error) => Err(error::from_server(&error)),
             _ => Ok(()),
+        }
+    }
+
+    fn warn_of_needless_password(&self) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            self.warnings
+                .warn("The Redis server does not require a password, but one was given");
         }
     }
 

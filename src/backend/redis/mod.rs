@@ -76,11 +76,11 @@ impl RedisBackend {
             } => Topology::Sentinel {
                 sentinels,
                 name,
-                dialer: Dialer {
+                dialer: Box::new(Dialer {
                     login,
                     tls: tls.map(|tls| Tls::new(*tls)).transpose()?,
                     ..dialer.clone()
-                },
+                }),
                 nat: Nat(nat_map),
             },
             Deployment::Cluster { nodes, nat_map } => Topology::Cluster {

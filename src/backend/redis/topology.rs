@@ -21,7 +21,7 @@ pub enum Topology {
         sentinels: Vec<Node>,
         name: String,
         /// Sentinels have their own credentials and TLS settings.
-        dialer: Dialer,
+        dialer: Box<Dialer>,
         nat: Nat,
     },
     Cluster {
