@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { cargo, root } from "../lib/run.mjs";
 import { freePort } from "./ports.mjs";
-import { Server } from "./server.mjs";
+import { controls, Server } from "./server.mjs";
 
 /**
  * Builds the emulator, an example of the crate, and returns its path. The
@@ -34,13 +34,6 @@ export async function startFirestore({ release = false } = {}) {
     host: `127.0.0.1:${port}`,
     /** Deletes all documents. */
     reset: () => fetch(`http://127.0.0.1:${port}/reset`, { method: "POST" }),
-    stop: () => server.stop("SIGTERM"),
-    kill: () => server.kill(),
-    async restart() {
-      await server.stop("SIGTERM");
-      await server.start();
-    },
-    suspend: () => server.suspend(),
-    resume: () => server.resume(),
+    ...controls(server),
   };
 }

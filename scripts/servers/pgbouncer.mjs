@@ -2,7 +2,7 @@ import { chownSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { freePort } from "./ports.mjs";
 import { program } from "./programs.mjs";
-import { Server, temporaryDirectory, unprivileged } from "./server.mjs";
+import { controls, Server, temporaryDirectory, unprivileged } from "./server.mjs";
 
 /** Starts PgBouncer in transaction mode in front of a server of `startPostgres`. */
 export async function startPgBouncer(postgres, { poolSize = 20, config = {} } = {}) {
@@ -50,17 +50,7 @@ export async function startPgBouncer(postgres, { poolSize = 20, config = {} } = 
     password: postgres.password,
     database,
     url: `postgres://${login}@127.0.0.1:${port}/${database}`,
-    async stop() {
-      // SIGINT lets running transactions end; SIGTERM leaves at once.
-      await server.stop("SIGTERM");
-      directory.remove();
-    },
-    kill: () => server.kill(),
-    async restart() {
-      await server.stop("SIGTERM");
-      await server.start();
-    },
-    suspend: () => server.suspend(),
-    resume: () => server.resume(),
+    // SIGINT lets running transactions end; SIGTERM leaves at once.
+    ...controls(server, { directory }),
   };
 }

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { freePort } from "./ports.mjs";
 import { program } from "./programs.mjs";
-import { Server, temporaryDirectory, unprivileged } from "./server.mjs";
+import { controls, Server, temporaryDirectory, unprivileged } from "./server.mjs";
 import { makeCertificates } from "./tls.mjs";
 
 const USER = "syncguard";
@@ -84,18 +84,12 @@ export async function startPostgres({ tls, password, durable = false, config = {
     url: `postgres://${login}@127.0.0.1:${port}/${USER}${tls ? "?sslmode=require" : ""}`,
     /** Runs SQL over the Unix socket as the superuser; one line per row. */
     psql,
-    async stop() {
-      // SIGINT is the "fast" shutdown: it does not wait for clients to leave.
-      await server.stop("SIGINT");
-      directory.remove();
-    },
-    kill: () => server.kill(),
+    // SIGINT is the "fast" shutdown: it does not wait for clients to leave.
+    ...controls(server, { directory, signal: "SIGINT" }),
     async restart() {
       await server.stop("SIGINT");
       await startAgain(server);
     },
-    suspend: () => server.suspend(),
-    resume: () => server.resume(),
   };
 }
 

@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { freePort } from "./ports.mjs";
 import { program } from "./programs.mjs";
 import { startRedis } from "./redis.mjs";
-import { eventually, Server, temporaryDirectory } from "./server.mjs";
+import { controls, eventually, Server, temporaryDirectory } from "./server.mjs";
 
 const NAME = "mymaster";
 
@@ -95,17 +95,7 @@ async function startSentinel(master, acl) {
       const { stdout } = await promisify(execFile)(program("redis-cli"), all, { encoding: "utf8" });
       return stdout.trimEnd();
     },
-    async stop() {
-      await server.stop();
-      directory.remove();
-    },
-    kill: () => server.kill(),
-    async restart() {
-      await server.stop();
-      await server.start();
-    },
-    suspend: () => server.suspend(),
-    resume: () => server.resume(),
+    ...controls(server, { directory }),
   };
 }
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { freePort } from "./ports.mjs";
 import { program } from "./programs.mjs";
-import { Server, temporaryDirectory } from "./server.mjs";
+import { controls, Server, temporaryDirectory } from "./server.mjs";
 import { makeCertificates } from "./tls.mjs";
 
 /**
@@ -74,17 +74,7 @@ export async function startRedis({ unixSocket, tls, acl, config = {} } = {}) {
       });
       return stdout.trimEnd();
     },
-    async stop() {
-      await server.stop();
-      directory.remove();
-    },
-    kill: () => server.kill(),
-    async restart() {
-      await server.stop();
-      await server.start();
-    },
-    suspend: () => server.suspend(),
-    resume: () => server.resume(),
+    ...controls(server, { directory }),
   };
 }
 

@@ -122,6 +122,23 @@ export class Server {
   }
 }
 
+/** What every started server offers: `signal` ends it in an orderly way, its directory goes with it. */
+export function controls(server, { directory, signal = "SIGTERM" } = {}) {
+  return {
+    async stop() {
+      await server.stop(signal);
+      directory?.remove();
+    },
+    kill: () => server.kill(),
+    async restart() {
+      await server.stop(signal);
+      await server.start();
+    },
+    suspend: () => server.suspend(),
+    resume: () => server.resume(),
+  };
+}
+
 function childrenOf(pid) {
   const list = `/proc/${pid}/task/${pid}/children`;
   if (!existsSync(list)) return [];
