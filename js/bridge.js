@@ -27,6 +27,9 @@ const LONGEST_TIMER_MS = 0x7fff_ffff;
 const keepAlive = setInterval(() => {}, LONGEST_TIMER_MS);
 keepAlive.unref();
 
+// Others export the functions of its event loop too, and end the process when they are called.
+const isNode = process.versions.bun === undefined && process.versions.deno === undefined;
+
 /** @type {Bridge | undefined} */
 let bridge;
 
@@ -145,7 +148,7 @@ export function settledInBackground(id, settle) {
  * @returns {NativeBackend}
  */
 export function openNative(kind, config) {
-  bridge ??= new Bridge(onBatch);
+  bridge ??= new Bridge(onBatch, isNode);
   const opened = open(bridge, kind, JSON.stringify(config));
   if (typeof opened === "string") throw replyError(opened);
   return opened;

@@ -5,6 +5,7 @@
 
 mod hold;
 pub mod inline;
+pub mod parked;
 mod undo;
 mod wait;
 mod waiters;

@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::bridge::Completions;
 use super::functions;
-use super::parked::Parked;
 use super::reply::{self, Reply};
 use crate::backend::LookupQuery;
+use crate::client::parked::Parked;
 use crate::client::{Client, Hold, Settled, WaitPolicy, inline};
 use crate::error::{Error, Result};
 use crate::lock::{Key, LockId, Ttl};
@@ -95,7 +95,7 @@ impl NativeBackend {
     ) -> Answer {
         let _context = self.runtime.enter();
         let mut operation = Box::pin(operation);
-        let parked = Parked::new(self.runtime);
+        let parked = Parked::new(self.runtime.handle().clone());
         let waker = Waker::from(Arc::clone(&parked));
         let mut context = Context::from_waker(&waker);
         // A panic must not unwind into Node.

@@ -1,16 +1,22 @@
 //! The way back into JavaScript: one queue and one wake-up for everything that is ready.
 
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use napi::bindgen_prelude::{Either, FnArgs, Function};
+use napi::Env;
+use napi::bindgen_prelude::{Either, FnArgs, Function, JsValue};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi_derive::napi;
+use tokio::runtime::Handle;
 
+use super::event_loop;
 use super::reply::{self, Reply};
-use crate::client::Hold;
+use crate::client::{Hold, parked};
 use crate::error::Error;
+use crate::event_loop::EventLoop;
 
 /// JavaScript sees `[id, reply, id, reply, …]`.
 #[napi]
@@ -24,27 +30,45 @@ const WARNING: u64 = 0;
 #[napi]
 pub struct Bridge {
     pub(super) completions: Arc<Completions>,
+    pub(super) event_loop: Option<Arc<dyn EventLoop>>,
 }
 
 #[napi]
 impl Bridge {
+    /// `has_uv`: this is Node.js. Other runtimes may export libuv's functions, and end the process
+    /// when one is called.
     #[napi(constructor)]
-    pub fn new(on_batch: Function<FnArgs<(Batch,)>, ()>) -> napi::Result<Self> {
+    pub fn new(
+        env: Env,
+        on_batch: Function<FnArgs<(Batch,)>, ()>,
+        has_uv: bool,
+    ) -> napi::Result<Self> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let queue = Arc::new(Queue::default());
         let ready = Arc::clone(&queue);
         // Weak: an idle backend does not keep the process alive.
         let wake = on_batch
             .build_threadsafe_function::<()>()
             .weak::<true>()
-            .build_callback(move |_| Ok(FnArgs::from((ready.drain(),))))?;
-        let completions = Completions {
+            .build_callback(move |_| {
+                let ready = event_loop::serve(id).unwrap_or_else(|| ready.take());
+                Ok(FnArgs::from((batch(ready),)))
+            })?;
+        let completions = Arc::new(Completions {
             queue,
             wake,
             next_id: AtomicU64::new(WARNING + 1),
             running: Mutex::default(),
+        });
+        let event_loop = if has_uv {
+            event_loop::attach(id, env, on_batch.raw(), Arc::clone(&completions))
+        } else {
+            None
         };
         Ok(Self {
-            completions: Arc::new(completions),
+            completions,
+            event_loop,
         })
     }
 }
@@ -53,20 +77,29 @@ impl Bridge {
 struct Queue(Mutex<Vec<(u64, Reply)>>);
 
 impl Queue {
-    /// Whether this is the first since the last drain: only then is a wake-up due.
+    /// Whether this is the first since the last `take`: only then is a wake-up due.
     fn push(&self, id: u64, reply: Reply) -> bool {
         let mut ready = lock(&self.0);
         ready.push((id, reply));
         ready.len() == 1
     }
 
-    fn drain(&self) -> Batch {
-        let ready = std::mem::take(&mut *lock(&self.0));
-        ready
-            .into_iter()
-            .flat_map(|(id, reply)| [Either::A(id as f64), Either::B(reply.deliver())])
-            .collect()
+    fn take(&self) -> Vec<(u64, Reply)> {
+        std::mem::take(&mut *lock(&self.0))
     }
+}
+
+/// As JavaScript gets it, now.
+pub fn batch(ready: Vec<(u64, Reply)>) -> Batch {
+    ready
+        .into_iter()
+        .flat_map(|(id, reply)| [Either::A(id as f64), Either::B(reply.deliver())])
+        .collect()
+}
+
+thread_local! {
+    /// Those whose replies this thread will take by itself.
+    static IN_TURN: Cell<*const Completions> = const { Cell::new(ptr::null()) };
 }
 
 pub struct Completions {
@@ -83,10 +116,24 @@ impl Completions {
     }
 
     pub fn post(&self, id: u64, reply: Reply) {
-        if self.queue.push(id, reply) {
-            // Fails only when the context is being torn down: then nobody waits any more.
-            self.wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
+        if self.queue.push(id, reply) && !ptr::eq(IN_TURN.get(), self) {
+            self.wake();
         }
+    }
+
+    /// Makes the JavaScript thread come for what is ready.
+    pub fn wake(&self) {
+        // Fails only when the context is being torn down: then nobody waits any more.
+        self.wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
+    }
+
+    /// Runs `work` on the JavaScript thread, and the operations that it woke. Returns all replies
+    /// that are ready.
+    pub fn turn(&self, runtime: &Handle, work: impl FnOnce()) -> Vec<(u64, Reply)> {
+        IN_TURN.set(self);
+        let _end = EndOfTurn;
+        parked::turn(runtime, work);
+        self.queue.take()
     }
 
     pub fn warn(&self, text: &str) {
@@ -104,6 +151,15 @@ impl Completions {
             id,
             settled: false,
         }
+    }
+}
+
+/// Comes also by a panic.
+struct EndOfTurn;
+
+impl Drop for EndOfTurn {
+    fn drop(&mut self) {
+        IN_TURN.set(ptr::null());
     }
 }
 

@@ -39,7 +39,11 @@ fn open_backend(bridge: &Bridge, kind: &str, config: &str) -> Result<NativeBacke
         "firestore" => Arc::new(firestore::FirestoreBackend::open(read(config)?, warnings)?),
         "memory" => Arc::new(memory::MemoryBackend::new()),
         "postgres" => Arc::new(postgres::PostgresBackend::open(read(config)?)?),
-        "redis" => Arc::new(redis::RedisBackend::open(read(config)?, warnings)?),
+        "redis" => Arc::new(redis::RedisBackend::open(
+            read(config)?,
+            warnings,
+            bridge.event_loop.clone(),
+        )?),
         "sqlite" => Arc::new(sqlite::SqliteBackend::open(read(config)?)?),
         _ => return Err(Error::invalid_argument("There is no backend of this kind")),
     };

@@ -11,6 +11,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
@@ -18,10 +19,12 @@ use tokio_util::sync::CancellationToken;
 use super::config::{Login, Node};
 use super::driver::Driver;
 use super::error;
+use super::lane::{Lane, LaneSlot};
 use super::watchdog::Watchdog;
 use crate::backend::Warnings;
 use crate::backend::tls::Tls;
 use crate::error::{Error, ErrorCode, Result};
+use crate::event_loop::EventLoop;
 
 /// Requests that may wait to be written. More than that wait for their turn.
 const QUEUE: usize = 1 << 16;
@@ -41,9 +44,14 @@ pub struct Dialer {
 }
 
 pub struct Connection {
+    node: Node,
     multiplexed: MultiplexedConnection,
     driver: Arc<Driver>,
     watchdog: Arc<Watchdog>,
+    /// From time to time while anybody waits.
+    tick: Arc<Notify>,
+    /// The same server's, for requests of the event loop.
+    lane: Arc<LaneSlot>,
     /// Cancelled when the connection is over, and to end it.
     over: CancellationToken,
     opened: Instant,
@@ -69,7 +77,7 @@ impl Dialer {
                 let stream = self.connect_tcp(host, *port).await?;
                 self.reached.store(true, Ordering::Relaxed);
                 match &self.tls {
-                    None => self.start(stream).await?,
+                    None => self.start(node, stream).await?,
                     Some(tls) => {
                         let connector = TlsConnector::from(tls.config().await?);
                         let name = tls.server_name(host)?;
@@ -78,7 +86,7 @@ impl Dialer {
                                 .await
                                 .map_err(|_| error::silent())?
                                 .map_err(|cause| error::from_tls(&cause))?;
-                        self.start(stream).await?
+                        self.start(node, stream).await?
                     }
                 }
             }
@@ -88,17 +96,38 @@ impl Dialer {
                     .await
                     .map_err(error::unreachable)?;
                 self.reached.store(true, Ordering::Relaxed);
-                self.start(stream).await?
+                self.start(node, stream).await?
             }
             #[cfg(not(unix))]
-            Node::Unix { .. } => {
-                return Err(Error::invalid_argument(
-                    "Unix sockets are not available on this system",
-                ));
-            }
+            Node::Unix { .. } => return Err(no_unix_sockets()),
         };
         self.greet(&connection).await?;
         Ok(connection)
+    }
+
+    /// A connection of its own for the event loop. It is greeted as any other, and then taken from
+    /// the driver.
+    pub async fn dial_lane(&self, node: &Node, home: Arc<dyn EventLoop>) -> Result<Arc<Lane>> {
+        let (connection, socket) = match node {
+            Node::Tcp { host, port } => {
+                let stream = self.connect_tcp(host, *port).await?;
+                let socket = second_handle(&stream).map_err(error::unreachable)?;
+                (self.start(node, stream).await?, socket)
+            }
+            #[cfg(unix)]
+            Node::Unix { path } => {
+                let stream = tokio::net::UnixStream::connect(path)
+                    .await
+                    .map_err(error::unreachable)?;
+                let socket = second_handle(&stream).map_err(error::unreachable)?;
+                (self.start(node, stream).await?, socket)
+            }
+            #[cfg(not(unix))]
+            Node::Unix { .. } => return Err(no_unix_sockets()),
+        };
+        self.greet(&connection).await?;
+        connection.driver.end();
+        Ok(Lane::open(socket, home, self.operation_timeout))
     }
 
     async fn connect_tcp(&self, host: &str, port: u16) -> Result<TcpStream> {
@@ -127,7 +156,7 @@ impl Dialer {
         Err(error::unreachable(failure))
     }
 
-    async fn start<S>(&self, stream: S) -> Result<Connection>
+    async fn start<S>(&self, node: &Node, stream: S) -> Result<Connection>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -142,6 +171,7 @@ impl Dialer {
                 .map_err(|cause| error::from_connection(&cause))?;
         let driver = Driver::new(driver);
         let watchdog = Arc::new(Watchdog::default());
+        let tick = Arc::new(Notify::new());
         let over = CancellationToken::new();
         tokio::spawn({
             let (driver, over) = (Arc::clone(&driver), over.clone());
@@ -153,16 +183,21 @@ impl Dialer {
         tokio::spawn({
             let (driver, watchdog, over) =
                 (Arc::clone(&driver), Arc::clone(&watchdog), over.clone());
+            let tick = Arc::clone(&tick);
             let limit = self.operation_timeout;
             async move {
-                over.run_until_cancelled(watchdog.run(limit)).await;
+                let ticking = watchdog.run(limit, || tick.notify_waiters());
+                over.run_until_cancelled(ticking).await;
                 driver.end();
             }
         });
         Ok(Connection {
+            node: node.clone(),
             multiplexed,
             driver,
             watchdog,
+            tick,
+            lane: Arc::default(),
             over,
             opened: Instant::now(),
             answered_after_ms: AtomicU64::new(0),
@@ -231,14 +266,29 @@ impl Dialer {
     }
 }
 
+#[cfg(unix)]
+fn second_handle(stream: &impl std::os::fd::AsFd) -> io::Result<std::net::TcpStream> {
+    Ok(stream.as_fd().try_clone_to_owned()?.into())
+}
+
+#[cfg(windows)]
+fn second_handle(stream: &impl std::os::windows::io::AsSocket) -> io::Result<std::net::TcpStream> {
+    Ok(stream.as_socket().try_clone_to_owned()?.into())
+}
+
+#[cfg(not(unix))]
+fn no_unix_sockets() -> Error {
+    Error::invalid_argument("Unix sockets are not available on this system")
+}
+
 impl Connection {
     /// The server's answer, which may be an error of its own.
     pub async fn request(&self, command: &Cmd, limit: Duration) -> Result<Value> {
         let started = Instant::now();
-        let waiting = self.watchdog.enter();
+        let mut fresh = self.watchdog.started();
+        let _ended = Ended(&self.watchdog);
         let mut multiplexed = self.multiplexed.clone();
         let mut request = pin!(multiplexed.send_packed_command(command));
-        let mut fresh = waiting.alone;
         let answer = poll_fn(|context| {
             // With others in flight the I/O thread is awake, and writes for all of them at once.
             if std::mem::take(&mut fresh) {
@@ -250,7 +300,7 @@ impl Connection {
         let answer = tokio::select! {
             biased;
             answer = answer => Some(answer),
-            () = waiting.until_over(started, limit) => None,
+            () = self.until_over(started, limit) => None,
         };
         match answer {
             Some(Ok(value)) => {
@@ -276,6 +326,24 @@ impl Connection {
         }
     }
 
+    pub fn lane(&self) -> Arc<LaneSlot> {
+        Arc::clone(&self.lane)
+    }
+
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Returns some time after `limit` has passed since `started`.
+    async fn until_over(&self, started: Instant, limit: Duration) {
+        loop {
+            self.tick.notified().await;
+            if started.elapsed() >= limit {
+                return;
+            }
+        }
+    }
+
     pub fn is_over(&self) -> bool {
         self.over.is_cancelled()
     }
@@ -291,6 +359,14 @@ impl Connection {
 
     fn age_ms(&self) -> u64 {
         u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+struct Ended<'a>(&'a Watchdog);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.ended();
     }
 }
 

@@ -125,9 +125,7 @@ pub fn from_connection(error: &RedisError) -> Error {
         })
     });
     match (error.kind(), io) {
-        (ErrorKind::Parse, _) => {
-            Error::internal("The server's answer is not of the Redis protocol")
-        }
+        (ErrorKind::Parse, _) => not_redis(),
         // With TLS 1.3 a server refuses the client only after the handshake.
         (_, Some(io)) if tls_cause(io).is_some() => from_tls(io),
         (_, Some(io)) => lost().cause(io),
@@ -136,7 +134,12 @@ pub fn from_connection(error: &RedisError) -> Error {
     .outcome_unknown()
 }
 
-fn lost() -> Error {
+/// As nobody knows what the answer was, the request may have taken effect.
+pub fn not_redis() -> Error {
+    Error::internal("The server's answer is not of the Redis protocol").outcome_unknown()
+}
+
+pub fn lost() -> Error {
     Error::unavailable("The connection to Redis was lost")
 }
 

@@ -15,9 +15,12 @@ use super::error;
 use super::scripts::Call;
 use super::topology::Topology;
 use crate::error::{Error, ErrorCode, Result};
+use crate::event_loop::EventLoop;
 
 const FIRST_DELAY: Duration = Duration::from_millis(20);
 const MAX_DELAY: Duration = Duration::from_secs(1);
+/// Before a new lane replaces one that broke while the link did not.
+const LANE_PAUSE: Duration = Duration::from_secs(5);
 
 pub struct Link {
     shared: Arc<Shared>,
@@ -27,6 +30,7 @@ struct Shared {
     topology: Topology,
     dialer: Dialer,
     connect_timeout: Duration,
+    home: Option<Arc<dyn EventLoop>>,
     state: watch::Sender<State>,
 }
 
@@ -63,12 +67,18 @@ impl Backoff {
 }
 
 impl Link {
-    pub fn new(topology: Topology, dialer: Dialer, connect_timeout: Duration) -> Self {
+    pub fn new(
+        topology: Topology,
+        dialer: Dialer,
+        connect_timeout: Duration,
+        home: Option<Arc<dyn EventLoop>>,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 topology,
                 dialer,
                 connect_timeout,
+                home,
                 state: watch::Sender::new(State::Idle),
             }),
         }
@@ -79,12 +89,19 @@ impl Link {
     pub async fn run(&self, call: &Call<'_>) -> Result<Value> {
         let mut refused = None;
         if let Some(connection) = self.current() {
-            match self.shared.dialer.ask(&connection, &call.by_hash()).await? {
+            let sent = connection.lane().send(call);
+            let answer = match sent {
+                Some(answer) => answer
+                    .await
+                    .map_err(|_| error::lost().outcome_unknown())??,
+                // In a box, as what comes below: the future of the usual case stays small.
+                None => Box::pin(self.shared.dialer.ask(&connection, &call.by_hash())).await?,
+            };
+            match answer {
                 Value::ServerError(error) => refused = Some((connection, error)),
                 value => return Ok(value),
             }
         }
-        // In a box: the future of the usual case stays small.
         Box::pin(self.run_with_trouble(call, refused)).await
     }
 
@@ -255,6 +272,39 @@ async fn connect(shared: Arc<Shared>) {
     }
 }
 
+/// Gives the connection a lane while it lasts. Without one it is as good, only slower.
+fn keep_lane(shared: &Shared, connection: &Connection) {
+    let (Some(home), false) = (shared.home.clone(), shared.dialer.tls.is_some()) else {
+        return;
+    };
+    let dialer = Dialer {
+        reached: Arc::default(),
+        ..shared.dialer.clone()
+    };
+    let limit = shared.connect_timeout;
+    let (node, slot, over) = (
+        connection.node().clone(),
+        connection.lane(),
+        connection.over(),
+    );
+    let keeping = async move {
+        loop {
+            let dialling = dialer.dial_lane(&node, Arc::clone(&home));
+            if let Ok(Ok(lane)) = timeout(limit, dialling).await {
+                let over = lane.over();
+                slot.set(Some(lane));
+                over.cancelled().await;
+            }
+            sleep(LANE_PAUSE).await;
+        }
+    };
+    let slot = connection.lane();
+    tokio::spawn(async move {
+        over.run_until_cancelled(keeping).await;
+        slot.set(None);
+    });
+}
+
 /// Hands the connection out until it is over.
 async fn keep(shared: Arc<Shared>, connection: Arc<Connection>) {
     let over = connection.over();
@@ -269,6 +319,7 @@ async fn keep(shared: Arc<Shared>, connection: Arc<Connection>) {
     if !kept {
         return;
     }
+    keep_lane(&shared, &connection);
     // Only the backend keeps the connection: when it is dropped, so is the connection.
     drop(connection);
     let shared = {

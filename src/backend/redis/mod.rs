@@ -5,6 +5,7 @@
 //! - [`scripts`]: each operation is one Lua script, so it is atomic.
 //! - [`link`] keeps one [`connection`] to the server that [`topology`] finds; [`driver`] moves its
 //!   bytes and [`watchdog`] limits its waits, both without waking a thread for each request.
+//! - [`lane`] is a second one, in [`resp`], for requests made on the thread of an event loop.
 
 pub mod config;
 mod connection;
@@ -12,8 +13,10 @@ mod driver;
 mod error;
 pub mod json;
 pub mod keys;
+mod lane;
 mod link;
 mod reply;
+mod resp;
 pub mod scripts;
 #[cfg(test)]
 mod tests;
@@ -31,6 +34,7 @@ use super::{
     ReleaseOutcome, Warnings,
 };
 use crate::error::{Error, Result};
+use crate::event_loop::EventLoop;
 use crate::lock::{Key, LockId, Ttl};
 use config::{Deployment, RedisConfig};
 use connection::Dialer;
@@ -51,7 +55,11 @@ pub struct RedisBackend {
 
 impl RedisBackend {
     /// Checks everything and connects to nothing.
-    pub fn open(config: RedisConfig, warnings: Warnings) -> Result<Self> {
+    pub fn open(
+        config: RedisConfig,
+        warnings: Warnings,
+        home: Option<Arc<dyn EventLoop>>,
+    ) -> Result<Self> {
         config.check()?;
         let connect_timeout = config.connect_timeout()?;
         let prefix = config.key_prefix.as_deref().unwrap_or(DEFAULT_PREFIX);
@@ -92,7 +100,7 @@ impl RedisBackend {
         };
         Ok(Self {
             keyspace,
-            link: Arc::new(Link::new(topology, dialer, connect_timeout)),
+            link: Arc::new(Link::new(topology, dialer, connect_timeout, home)),
             cleanup_in_is_locked: config.cleanup_in_is_locked,
             cleaning: Arc::default(),
         })

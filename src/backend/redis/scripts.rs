@@ -33,6 +33,12 @@ pub struct Call<'a> {
     pub args: &'a [&'a str],
 }
 
+impl Script {
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+}
+
 impl Call<'_> {
     pub fn by_hash(&self) -> Cmd {
         self.command("EVALSHA", &self.script.hash)

@@ -1,7 +1,7 @@
 //! Time limits for requests without a timer for each: setting one would wake the I/O thread.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -15,17 +15,16 @@ pub struct Watchdog {
     waiting: AtomicUsize,
     asleep: AtomicBool,
     wake: Notify,
-    tick: Notify,
 }
 
 impl Watchdog {
-    /// To be spawned, once. Ticks while anybody waits.
-    pub async fn run(&self, limit: Duration) {
+    /// To be run once. Ticks while anybody waits.
+    pub async fn run(&self, limit: Duration, tick: impl Fn()) {
         let pause = (limit / PARTS).max(SHORTEST);
         loop {
             sleep(pause).await;
             if self.waiting.load(Ordering::SeqCst) > 0 {
-                self.tick.notify_waiters();
+                tick();
                 continue;
             }
             self.asleep.store(true, Ordering::SeqCst);
@@ -37,40 +36,18 @@ impl Watchdog {
         }
     }
 
-    /// Counts as waiting until it is dropped.
-    pub fn enter(&self) -> Waiting<'_> {
+    /// Somebody waits from now on. Whether nobody else did.
+    pub fn started(&self) -> bool {
         let before = self.waiting.fetch_add(1, Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) {
             self.wake.notify_one();
         }
-        Waiting {
-            watchdog: self,
-            alone: before == 0,
-        }
+        before == 0
     }
-}
 
-pub struct Waiting<'a> {
-    watchdog: &'a Watchdog,
-    /// Nobody else was waiting.
-    pub alone: bool,
-}
-
-impl Waiting<'_> {
-    /// Returns some time after `limit` has passed since `since`.
-    pub async fn until_over(&self, since: Instant, limit: Duration) {
-        loop {
-            self.watchdog.tick.notified().await;
-            if since.elapsed() >= limit {
-                return;
-            }
-        }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.watchdog.waiting.fetch_sub(1, Ordering::SeqCst);
+    /// Of those who started, one waits no more.
+    pub fn ended(&self) {
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -82,25 +59,28 @@ mod tests {
     const LIMIT: Duration = Duration::from_millis(20);
 
     #[tokio::test]
-    async fn a_limit_is_noticed_also_after_a_rest() {
+    async fn ticks_while_anybody_waits_also_after_a_rest() {
         let watchdog = Arc::new(Watchdog::default());
+        let ticks = Arc::new(AtomicUsize::new(0));
         tokio::spawn({
-            let watchdog = Arc::clone(&watchdog);
-            async move { watchdog.run(LIMIT).await }
+            let (watchdog, ticks) = (Arc::clone(&watchdog), Arc::clone(&ticks));
+            let tick = move || {
+                ticks.fetch_add(1, Ordering::SeqCst);
+            };
+            async move { watchdog.run(LIMIT, tick).await }
         });
         for _ in 0..3 {
             while !watchdog.asleep.load(Ordering::SeqCst) {
                 tokio::task::yield_now().await;
             }
-            let started = Instant::now();
-            let first = watchdog.enter();
-            let second = watchdog.enter();
-            assert!(first.alone && !second.alone);
-            tokio::join!(
-                first.until_over(started, LIMIT),
-                second.until_over(started, LIMIT)
-            );
-            assert!(started.elapsed() >= LIMIT);
+            let before = ticks.load(Ordering::SeqCst);
+            assert!(watchdog.started());
+            assert!(!watchdog.started());
+            while ticks.load(Ordering::SeqCst) < before + 2 {
+                tokio::task::yield_now().await;
+            }
+            watchdog.ended();
+            watchdog.ended();
         }
     }
 }

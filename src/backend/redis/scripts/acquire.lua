@@ -6,7 +6,7 @@
 local now = now_ms()
 local stored = redis.call('GET', KEYS[1])
 if stored then
-  local expires = expiry(stored)
+  local expires = read(stored)
   if not expires then return redis.error_reply(NOT_A_LOCK) end
   if expires > now - TOLERANCE_MS then return 0 end
 end

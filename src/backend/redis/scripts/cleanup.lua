@@ -8,9 +8,9 @@ local CLEANUP_GUARD_MS = 2000
 
 local stored = redis.call('GET', KEYS[1])
 if not stored then return 0 end
-local expires = expiry(stored)
+local expires, owned = read(stored, ARGV[1])
 if not expires or now_ms() - expires <= CLEANUP_GUARD_MS then return 0 end
-if not owned_by(stored, ARGV[1]) then return 0 end
+if not owned then return 0 end
 redis.call('DEL', KEYS[1])
 if redis.call('GET', KEYS[2]) == KEYS[1] then redis.call('DEL', KEYS[2]) end
 return 1

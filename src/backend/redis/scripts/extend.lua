@@ -7,21 +7,21 @@ local lock_key = redis.call('GET', KEYS[1])
 if not lock_key then return -1 end
 local stored = redis.call('GET', lock_key)
 if not stored then return -1 end
-local expires = expiry(stored)
+local expires, owned = read(stored, ARGV[1])
 if not expires then return redis.error_reply(NOT_A_LOCK) end
 local now = now_ms()
 if expires <= now - TOLERANCE_MS then
   redis.call('DEL', lock_key, KEYS[1])
   return -2
 end
-if not owned_by(stored, ARGV[1]) then return 0 end
+if not owned then return 0 end
 
 expires = now + ARGV[2]
 local digits = string.format('%.0f', expires)
 local data, found = string.gsub(
   stored, '("expiresAtMs":)%d+([,}])', '%1' .. digits .. '%2', 1)
 if found == 0 then
-  local decoded = decode(stored)
+  local decoded = cjson.decode(stored)
   decoded.expiresAtMs = expires
   data = cjson.encode(decoded)
 end

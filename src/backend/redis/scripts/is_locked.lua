@@ -7,12 +7,13 @@ local CLEANUP_GUARD_MS = 2000
 
 local stored = redis.call('GET', KEYS[1])
 if not stored then return 0 end
-local expires = expiry(stored)
+local expires = read(stored)
 if not expires then return redis.error_reply(NOT_A_LOCK) end
 local now = now_ms()
 if expires > now - TOLERANCE_MS then return 1 end
 if now - expires > CLEANUP_GUARD_MS then
-  local lock_id = decode(stored).lockId
+  local ok, data = pcall(cjson.decode, stored)
+  local lock_id = ok and type(data) == 'table' and data.lockId
   if type(lock_id) == 'string' then return lock_id end
 end
 return 0

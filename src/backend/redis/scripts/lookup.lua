@@ -3,15 +3,16 @@
 -- ARGV: lockId, or an empty string
 -- Returns the stored data, or nil.
 
+local lock_id = ARGV[1] ~= '' and ARGV[1] or nil
 local lock_key = KEYS[1]
-if ARGV[1] ~= '' then
+if lock_id then
   lock_key = redis.call('GET', KEYS[1])
   if not lock_key then return nil end
 end
 local stored = redis.call('GET', lock_key)
 if not stored then return nil end
-local expires = expiry(stored)
+local expires, owned = read(stored, lock_id)
 if not expires then return redis.error_reply(NOT_A_LOCK) end
-if ARGV[1] ~= '' and not owned_by(stored, ARGV[1]) then return nil end
+if not owned then return nil end
 if expires <= now_ms() - TOLERANCE_MS then return nil end
 return stored

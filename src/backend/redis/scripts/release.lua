@@ -7,12 +7,12 @@ local lock_key = redis.call('GET', KEYS[1])
 if not lock_key then return -1 end
 local stored = redis.call('GET', lock_key)
 if not stored then return -1 end
-local expires = expiry(stored)
+local expires, owned = read(stored, ARGV[1])
 if not expires then return redis.error_reply(NOT_A_LOCK) end
 if expires <= now_ms() - TOLERANCE_MS then
   redis.call('DEL', lock_key, KEYS[1])
   return -2
 end
-if not owned_by(stored, ARGV[1]) then return 0 end
+if not owned then return 0 end
 redis.call('DEL', lock_key, KEYS[1])
 return 1

@@ -1,26 +1,19 @@
--- Reading what is stored, shared by all scripts.
+-- Reading what is stored, shared by all scripts. Few functions: each run creates them anew.
+
+-- When a lock expires, and whether it is held with `lock_id`, if one is given. Nil when it is not a
+-- lock.
 --
--- Every writer of this format uses JSON as cjson or string.format below prints it, so a field is
--- found by a pattern: the quotes inside a user's key are escaped and cannot forge one. Anything
--- else (spaces, another number format) is decoded properly; what is not a lock gives nil.
-
-local function decode(stored)
+-- Every writer of this format uses JSON as cjson or string.format prints it, so a field is found by
+-- a pattern: the quotes inside a user's key are escaped and cannot forge one. Anything else
+-- (spaces, another number format) is decoded properly.
+local function read(stored, lock_id)
+  local expires = tonumber(string.match(stored, '"expiresAtMs":(%d+)[,}]'))
+  local owned = lock_id and string.find(stored, '"lockId":"' .. lock_id .. '"', 1, true)
+  if expires and (owned or not lock_id) then return expires, true end
   local ok, data = pcall(cjson.decode, stored)
-  if ok and type(data) == 'table' then return data end
-  return {}
-end
-
-local function expiry(stored)
-  local digits = string.match(stored, '"expiresAtMs":(%d+)[,}]')
-  if digits then return tonumber(digits) end
-  local value = decode(stored).expiresAtMs
-  if type(value) == 'number' then return value end
-  return nil
-end
-
-local function owned_by(stored, lock_id)
-  if string.find(stored, '"lockId":"' .. lock_id .. '"', 1, true) then return true end
-  return decode(stored).lockId == lock_id
+  if not ok or type(data) ~= 'table' then return expires, false end
+  if not expires and type(data.expiresAtMs) == 'number' then expires = data.expiresAtMs end
+  return expires, data.lockId == lock_id
 end
 
 local function now_ms()

@@ -126,6 +126,7 @@ pub fn backend(port: u16, more: &str) -> Result<RedisBackend> {
     RedisBackend::open(
         serde_json::from_str(&json).unwrap(),
         Warnings::new(|text| panic!("{text}")),
+        None,
     )
 }
 

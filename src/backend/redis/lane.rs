@@ -1,0 +1,293 @@
+//! A second connection to the server, for requests made on the thread of the caller's event loop
+//! and served there: no other thread takes part. Waking one often costs more than the request.
+//!
+//! It only speeds up what the [`link`](super::link) can do as well: it is made when the link is up
+//! and ends with it, and what it cannot take goes over the link.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use redis::Value;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::error;
+use super::resp;
+use super::scripts::Call;
+use super::watchdog::Watchdog;
+use crate::error::{Error, Result};
+use crate::event_loop::{EventLoop, Interest, Watched};
+
+/// Requests that may wait for their answers.
+const MOST_WAITING: usize = 1 << 16;
+/// While requests are gathered, a part of those in flight is written at once: the server works on
+/// them while we make the others.
+const PARTS: usize = 4;
+const LARGEST_PART: usize = 16;
+/// More than the replies of a usual turn.
+const READ_BYTES: usize = 1 << 14;
+
+pub struct Lane {
+    /// A stream socket of any family: only what all of them can do is used.
+    socket: TcpStream,
+    home: Arc<dyn EventLoop>,
+    limit: Duration,
+    watchdog: Watchdog,
+    over: CancellationToken,
+    state: Mutex<State>,
+}
+
+/// Where a connection keeps its lane, when it has one.
+#[derive(Default)]
+pub struct LaneSlot(Mutex<Option<Arc<Lane>>>);
+
+impl LaneSlot {
+    /// Sends the call; nothing when it has to go another way.
+    pub fn send(&self, call: &Call<'_>) -> Option<Answer> {
+        self.lock().as_ref()?.send(call)
+    }
+
+    /// The one before is ended.
+    pub fn set(&self, lane: Option<Arc<Lane>>) {
+        let before = std::mem::replace(&mut *self.lock(), lane);
+        if let Some(before) = before {
+            before.end();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Lane>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct State {
+    /// Not yet written: those of `gathered` requests.
+    output: Vec<u8>,
+    gathered: usize,
+    /// Read, but not yet a whole reply.
+    input: Vec<u8>,
+    /// In the order in which the server will answer.
+    waiting: VecDeque<Request>,
+    answered: Instant,
+}
+
+struct Request {
+    /// Nothing when it was given up.
+    answer: Option<oneshot::Sender<Result<Value>>>,
+    since: Instant,
+}
+
+pub type Answer = oneshot::Receiver<Result<Value>>;
+type Answers = Vec<(oneshot::Sender<Result<Value>>, Result<Value>)>;
+
+impl Lane {
+    /// `socket` must not block, and be greeted.
+    pub fn open(socket: TcpStream, home: Arc<dyn EventLoop>, limit: Duration) -> Arc<Self> {
+        let lane = Arc::new(Self {
+            socket,
+            home: Arc::clone(&home),
+            limit,
+            watchdog: Watchdog::default(),
+            over: CancellationToken::new(),
+            state: Mutex::new(State {
+                output: Vec::new(),
+                gathered: 0,
+                input: Vec::new(),
+                waiting: VecDeque::new(),
+                answered: Instant::now(),
+            }),
+        });
+        home.watch(Arc::clone(&lane) as Arc<dyn Watched>);
+        tokio::spawn({
+            let over = lane.over.clone();
+            let lane = Arc::clone(&lane);
+            async move { over.run_until_cancelled(lane.watch_time()).await }
+        });
+        lane
+    }
+
+    /// Cancelled when it is over.
+    pub fn over(&self) -> CancellationToken {
+        self.over.clone()
+    }
+
+    fn send(&self, call: &Call<'_>) -> Option<Answer> {
+        if !self.home.is_here() {
+            return None;
+        }
+        let mut state = self.lock();
+        if self.over.is_cancelled() || state.waiting.len() >= MOST_WAITING {
+            return None;
+        }
+        let (answer, answered) = oneshot::channel();
+        resp::write_call(&mut state.output, call);
+        state.gathered += 1;
+        state.waiting.push_back(Request {
+            answer: Some(answer),
+            since: Instant::now(),
+        });
+        self.watchdog.started();
+        let enough = (state.waiting.len() / PARTS).min(LARGEST_PART);
+        let wait_for_more = self.home.is_gathering() && state.gathered < enough;
+        if !wait_for_more && !self.write(&mut state) {
+            self.home.nudge();
+        }
+        Some(answered)
+    }
+
+    pub fn end(&self) {
+        deliver(self.fail(&mut self.lock(), error::lost().outcome_unknown()));
+        self.home.nudge();
+    }
+
+    /// Whether all is written.
+    fn write(&self, state: &mut State) -> bool {
+        let mut written = 0;
+        let mut socket = &self.socket;
+        while written < state.output.len() {
+            match socket.write(&state.output[written..]) {
+                Ok(0) => break,
+                Ok(bytes) => written += bytes,
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                // A broken connection shows when it is read.
+                Err(_) => break,
+            }
+        }
+        state.output.drain(..written);
+        state.gathered = 0;
+        state.output.is_empty()
+    }
+
+    /// Reads what is there.
+    fn read(&self, state: &mut State, answers: &mut Answers) -> Result<()> {
+        loop {
+            let before = state.input.len();
+            state.input.resize(before + READ_BYTES, 0);
+            let read = (&self.socket).read(&mut state.input[before..]);
+            let bytes = *read.as_ref().unwrap_or(&0);
+            state.input.truncate(before + bytes);
+            match read {
+                Ok(0) => return Err(error::lost().outcome_unknown()),
+                Ok(_) => self.take_answers(state, answers)?,
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
+                Err(cause) => return Err(error::lost().cause(cause).outcome_unknown()),
+            }
+            if bytes < READ_BYTES {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take_answers(&self, state: &mut State, answers: &mut Answers) -> Result<()> {
+        let mut rest = state.input.as_slice();
+        while let Some((value, after)) = resp::read_value(rest)? {
+            rest = after;
+            // An answer to no question: whose the next one is cannot be known.
+            let request = state.waiting.pop_front().ok_or_else(error::not_redis)?;
+            self.watchdog.ended();
+            answers.extend(request.answer.map(|answer| (answer, Ok(value))));
+        }
+        let used = state.input.len() - rest.len();
+        state.input.drain(..used);
+        state.answered = Instant::now();
+        Ok(())
+    }
+
+    /// Fails those who waited too long; all when the server has gone silent.
+    fn expire(&self, state: &mut State, answers: &mut Answers) {
+        let late = |request: &Request| request.since.elapsed() >= self.limit;
+        if !state.waiting.front().is_some_and(late) {
+            return;
+        }
+        // Slow is not silent: while answers come, the connection is good.
+        if state.answered.elapsed() >= self.limit {
+            answers.append(&mut self.fail(state, error::silent().outcome_unknown()));
+            return;
+        }
+        // Their places are kept for the answers that may still come.
+        for request in state.waiting.iter_mut().take_while(|request| late(request)) {
+            let expired = request.answer.take();
+            let error = || Err(error::silent().outcome_unknown());
+            answers.extend(expired.map(|answer| (answer, error())));
+        }
+    }
+
+    /// Ends it.
+    #[must_use]
+    fn fail(&self, state: &mut State, failure: Error) -> Answers {
+        self.over.cancel();
+        state.output.clear();
+        let lost = state.waiting.drain(..).filter_map(|request| {
+            self.watchdog.ended();
+            request.answer
+        });
+        lost.map(|answer| (answer, Err(failure.clone()))).collect()
+    }
+
+    async fn watch_time(&self) {
+        let tick = || {
+            let mut state = self.lock();
+            // The loop's thread may be busy with something else since it gathered this.
+            self.write(&mut state);
+            let oldest = state.waiting.front().map(|request| request.since.elapsed());
+            drop(state);
+            if oldest.is_some_and(|age| age >= self.limit) {
+                self.home.nudge();
+            }
+        };
+        self.watchdog.run(self.limit, tick).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Not while the state is locked: who waits for an answer may go on at once, and send again.
+fn deliver(answers: Answers) {
+    for (waiting, answer) in answers {
+        // Whoever asked may be gone.
+        let _ = waiting.send(answer);
+    }
+}
+
+impl Watched for Lane {
+    fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    fn turn(&self, readable: bool) -> Interest {
+        let mut answers = Vec::new();
+        let mut state = self.lock();
+        if !self.over.is_cancelled() {
+            // What came in time is not late because it is read late.
+            let read = if readable {
+                self.read(&mut state, &mut answers)
+            } else {
+                Ok(())
+            };
+            match read {
+                Ok(()) => self.expire(&mut state, &mut answers),
+                Err(failure) => answers.append(&mut self.fail(&mut state, failure)),
+            }
+        }
+        let written = self.write(&mut state);
+        drop(state);
+        deliver(answers);
+        if self.over.is_cancelled() {
+            Interest::Nothing
+        } else if written {
+            Interest::Read
+        } else {
+            Interest::ReadAndWrite
+        }
+    }
+
+    fn close(&self) {
+        self.end();
+    }
+}
