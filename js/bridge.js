@@ -148,7 +148,7 @@ export function settledInBackground(id, settle) {
  * @returns {NativeBackend}
  */
 export function openNative(kind, config) {
-  bridge ??= new Bridge(onBatch, isNode);
+  bridge ??= new Bridge(onBatch, isNode ? (...batch) => onBatch(batch) : null);
   const opened = open(bridge, kind, JSON.stringify(config));
   if (typeof opened === "string") throw replyError(opened);
   return opened;

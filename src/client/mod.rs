@@ -4,7 +4,6 @@
 //! see [`undo`].
 
 mod hold;
-pub mod inline;
 pub mod parked;
 mod undo;
 mod wait;

@@ -1,7 +1,11 @@
-//! An operation that was polled once on the caller's thread and has to wait.
+//! An operation that was polled once on the caller's thread and has to wait. It goes on where it
+//! is cheapest:
 //!
-//! Woken in a [`turn`] of an event loop it goes on there. Else it moves to the I/O threads, but only
-//! then: moving it at once would wake a thread only to find that it waits.
+//! - woken in a [`turn`] of an event loop, at the end of that turn;
+//! - else, if it may, on the very thread that woke it. A backend with threads of its own then
+//!   answers from there; a detour would take longer than a short operation itself;
+//! - else on the runtime, but only then: moving it there at once would wake a thread only to find
+//!   that it waits.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -17,11 +21,21 @@ type Ready = VecDeque<(Arc<Parked>, Rest)>;
 
 pub struct Parked {
     runtime: Handle,
+    outside: Outside,
     state: Mutex<State>,
 }
 
+/// Where an operation goes on that is woken outside a turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Outside {
+    Runtime,
+    /// On the thread that wakes it. Only for operations that whoever wakes them may run: quick ones,
+    /// that take no lock the waker could hold.
+    Waker,
+}
+
 enum State {
-    /// On a caller's thread.
+    /// Being polled.
     Polled,
     /// Something happened meanwhile.
     Woken,
@@ -44,7 +58,7 @@ pub fn turn(runtime: &Handle, work: impl FnOnce()) {
     }
 }
 
-/// Leaves to the I/O threads what a panic kept from running.
+/// Leaves to the runtime what a panic kept from running.
 struct End;
 
 impl Drop for End {
@@ -60,23 +74,29 @@ fn next() -> Option<(Arc<Parked>, Rest)> {
 }
 
 impl Parked {
-    pub fn new(runtime: Handle) -> Arc<Self> {
+    pub fn new(runtime: Handle, outside: Outside) -> Arc<Self> {
         Arc::new(Self {
             runtime,
+            outside,
             state: Mutex::new(State::Polled),
         })
     }
 
     /// Leaves `rest` until the operation is woken.
     pub fn park(self: &Arc<Self>, rest: Rest) {
-        let mut state = self.lock();
-        match *state {
-            State::Woken => {
-                drop(state);
-                self.schedule(rest);
-            }
-            _ => *state = State::Parked(rest),
+        if let Some(rest) = self.leave(rest) {
+            self.schedule(rest);
         }
+    }
+
+    /// Gives `rest` back if the operation was woken meanwhile.
+    fn leave(&self, rest: Rest) -> Option<Rest> {
+        let mut state = self.lock();
+        if matches!(*state, State::Woken) {
+            return Some(rest);
+        }
+        *state = State::Parked(rest);
+        None
     }
 
     fn schedule(self: &Arc<Self>, rest: Rest) {
@@ -87,19 +107,30 @@ impl Parked {
             }
             None => Some(rest),
         });
-        if let Some(rest) = elsewhere {
-            self.runtime.spawn(rest);
+        match (elsewhere, self.outside) {
+            (None, _) => {}
+            (Some(rest), Outside::Runtime) => drop(self.runtime.spawn(rest)),
+            (Some(rest), Outside::Waker) => {
+                let _context = self.runtime.enter();
+                self.go_on(rest);
+            }
         }
     }
 
-    fn go_on(self: Arc<Self>, mut rest: Rest) {
-        *self.lock() = State::Polled;
-        let waker = Waker::from(Arc::clone(&self));
+    fn go_on(self: &Arc<Self>, mut rest: Rest) {
+        let waker = Waker::from(Arc::clone(self));
         let mut context = Context::from_waker(&waker);
-        // A panic ends the operation, not the program.
-        let polled = catch_unwind(AssertUnwindSafe(|| rest.as_mut().poll(&mut context)));
-        if matches!(polled, Ok(Poll::Pending)) {
-            self.park(rest);
+        loop {
+            *self.lock() = State::Polled;
+            // A panic ends the operation, not the thread.
+            let polled = catch_unwind(AssertUnwindSafe(|| rest.as_mut().poll(&mut context)));
+            if !matches!(polled, Ok(Poll::Pending)) {
+                return;
+            }
+            match self.leave(rest) {
+                Some(woken) => rest = woken,
+                None => return,
+            }
         }
     }
 
@@ -128,32 +159,37 @@ mod tests {
     use std::thread::{self, ThreadId};
     use tokio::sync::oneshot;
 
+    fn start(outside: Outside, operation: impl Future<Output = ()> + Send + 'static) {
+        let parked = Parked::new(Handle::current(), outside);
+        let mut rest: Rest = Box::pin(operation);
+        let waker = Waker::from(Arc::clone(&parked));
+        if rest
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+        {
+            parked.park(rest);
+        }
+    }
+
     /// An operation that waits for two signals; it tells on which thread each reached it.
-    fn start() -> ([oneshot::Sender<()>; 2], mpsc::Receiver<ThreadId>) {
+    fn start_waiting(outside: Outside) -> ([oneshot::Sender<()>; 2], mpsc::Receiver<ThreadId>) {
         let (first, first_comes) = oneshot::channel();
         let (second, second_comes) = oneshot::channel();
         let (done, result) = mpsc::channel();
-        let parked = Parked::new(Handle::current());
-        let mut rest: Rest = Box::pin(async move {
+        start(outside, async move {
             for signal in [first_comes, second_comes] {
                 signal.await.unwrap();
                 done.send(thread::current().id()).unwrap();
             }
         });
-        let waker = Waker::from(Arc::clone(&parked));
-        assert!(
-            rest.as_mut()
-                .poll(&mut Context::from_waker(&waker))
-                .is_pending()
-        );
-        parked.park(rest);
         ([first, second], result)
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn goes_on_here_in_a_turn_and_elsewhere_outside_one() {
+    async fn goes_on_here_in_a_turn_and_on_the_runtime_outside_one() {
         let here = thread::current().id();
-        let ([first, second], result) = start();
+        let ([first, second], result) = start_waiting(Outside::Runtime);
         turn(&Handle::current(), || {
             first.send(()).unwrap();
             // Only after the work that woke it.
@@ -164,9 +200,21 @@ mod tests {
         assert_ne!(result.recv(), Ok(here));
     }
 
+    #[tokio::test]
+    async fn goes_on_where_it_is_woken() {
+        let ([first, second], result) = start_waiting(Outside::Waker);
+        for signal in [first, second] {
+            let other = thread::spawn(move || {
+                signal.send(()).unwrap();
+                thread::current().id()
+            });
+            assert_eq!(other.join().unwrap(), result.recv().unwrap());
+        }
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn what_is_woken_before_it_is_parked_is_not_lost() {
-        let ([first, second], result) = start();
+        let ([first, second], result) = start_waiting(Outside::Runtime);
         turn(&Handle::current(), || {
             first.send(()).unwrap();
             second.send(()).unwrap();
@@ -174,9 +222,57 @@ mod tests {
         assert_eq!(result.iter().count(), 2);
     }
 
+    #[tokio::test]
+    async fn what_wakes_itself_is_polled_again() {
+        for outside in [Outside::Runtime, Outside::Waker] {
+            let (done, result) = oneshot::channel();
+            start(outside, async move {
+                for _ in 0..3 {
+                    let mut first = true;
+                    std::future::poll_fn(|context| {
+                        context.waker().wake_by_ref();
+                        if std::mem::take(&mut first) {
+                            Poll::Pending
+                        } else {
+                            Poll::Ready(())
+                        }
+                    })
+                    .await;
+                }
+                done.send(()).unwrap();
+            });
+            result.await.unwrap();
+        }
+    }
+
+    /// Wake-ups of one thread while another one polls are not lost.
+    #[tokio::test]
+    async fn no_wake_up_is_lost() {
+        for outside in [Outside::Runtime, Outside::Waker] {
+            let (numbers, mut incoming) = tokio::sync::mpsc::unbounded_channel();
+            let (done, result) = oneshot::channel();
+            start(outside, async move {
+                let mut sum = 0u64;
+                while let Some(number) = incoming.recv().await {
+                    sum += number;
+                }
+                done.send(sum).unwrap();
+            });
+            let threads = [1, 2, 3].map(|number| {
+                let numbers = numbers.clone();
+                thread::spawn(move || (0..10_000).for_each(|_| numbers.send(number).unwrap()))
+            });
+            drop(numbers);
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            assert_eq!(result.await.unwrap(), 60_000);
+        }
+    }
+
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_panic_ends_the_turn_but_loses_nothing() {
-        let ([first, second], result) = start();
+    async fn a_panic_of_the_turn_loses_nothing() {
+        let ([first, second], result) = start_waiting(Outside::Runtime);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             turn(&Handle::current(), || {
                 first.send(()).unwrap();
@@ -186,5 +282,20 @@ mod tests {
         assert!(panicked.is_err());
         second.send(()).unwrap();
         assert_eq!(result.iter().count(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_panic_stays_in_the_operation() {
+        for outside in [Outside::Runtime, Outside::Waker] {
+            let (go, comes) = oneshot::channel();
+            let (done, result) = oneshot::channel::<()>();
+            start(outside, async move {
+                let _done = done;
+                comes.await.unwrap();
+                panic!("on purpose");
+            });
+            go.send(()).unwrap();
+            assert!(result.await.is_err());
+        }
     }
 }

@@ -11,12 +11,12 @@ use napi_derive::napi;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use super::bridge::Completions;
+use super::bridge::{Completions, Pending};
 use super::functions;
 use super::reply::{self, Reply};
 use crate::backend::LookupQuery;
-use crate::client::parked::Parked;
-use crate::client::{Client, Hold, Settled, WaitPolicy, inline};
+use crate::client::parked::{Outside, Parked};
+use crate::client::{Client, Hold, Settled, WaitPolicy};
 use crate::error::{Error, Result};
 use crate::lock::{Key, LockId, Ttl};
 
@@ -68,14 +68,12 @@ impl NativeBackend {
         }
     }
 
-    /// Polls once here: what can be answered at once is, and a request is on its way before the
-    /// call returns. The rest moves to the I/O threads when it can go on.
     fn start(
         &self,
         operation: impl Future<Output = Outcome> + Send + 'static,
         stop: Option<CancellationToken>,
     ) -> Answer {
-        self.start_as(false, operation, stop)
+        self.start_as(Outside::Runtime, operation, stop)
     }
 
     /// An operation that is a single call of the backend.
@@ -84,18 +82,25 @@ impl NativeBackend {
         operation: impl Future<Output = Outcome> + Send + 'static,
         stop: Option<CancellationToken>,
     ) -> Answer {
-        self.start_as(true, operation, stop)
+        let outside = if self.client.has_own_threads() {
+            Outside::Waker
+        } else {
+            Outside::Runtime
+        };
+        self.start_as(outside, operation, stop)
     }
 
+    /// Polls once here: what can be answered at once is, and a request is on its way before the
+    /// call returns. The rest waits until it can go on.
     fn start_as(
         &self,
-        single: bool,
+        outside: Outside,
         operation: impl Future<Output = Outcome> + Send + 'static,
         stop: Option<CancellationToken>,
     ) -> Answer {
         let _context = self.runtime.enter();
         let mut operation = Box::pin(operation);
-        let parked = Parked::new(self.runtime.handle().clone());
+        let parked = Parked::new(self.runtime.handle().clone(), outside);
         let waker = Waker::from(Arc::clone(&parked));
         let mut context = Context::from_waker(&waker);
         // A panic must not unwind into Node.
@@ -107,34 +112,28 @@ impl NativeBackend {
             Err(_) => return failed(&Error::internal("The operation failed unexpectedly")),
         };
         let id = self.completions.next_id();
-        let mut pending = self.completions.pending(id);
+        let pending = self.completions.pending(id);
         if let Some(stop) = stop {
             self.completions.running().insert(id, Hold::from(stop));
         }
-        let finished = done.is_some();
-        let rest = async move {
-            let outcome = match done {
-                Some(outcome) => outcome,
-                None => operation.await,
-            };
-            match outcome.undo {
-                None => pending.finish(outcome.reply),
-                Some(undo) => {
-                    pending.interim(outcome.reply);
-                    undo.await;
-                    pending.finish(Reply::nothing());
-                }
-            }
-        };
-        if single && self.client.has_own_threads() {
-            inline::run(self.runtime.handle().clone(), rest);
-        } else if finished {
-            self.runtime.spawn(rest);
-        } else {
-            parked.park(Box::pin(rest));
+        match done {
+            Some(outcome) => drop(self.runtime.spawn(conclude(outcome, pending))),
+            None => parked.park(Box::pin(async move {
+                conclude(operation.await, pending).await;
+            })),
         }
         Either::B(id as f64)
     }
+}
+
+async fn conclude(outcome: Outcome, mut pending: Pending) {
+    let Outcome { reply, undo } = outcome;
+    let Some(undo) = undo else {
+        return pending.finish(reply);
+    };
+    pending.interim(reply);
+    undo.await;
+    pending.finish(Reply::nothing());
 }
 
 fn failed(error: &Error) -> Answer {

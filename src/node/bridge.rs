@@ -35,13 +35,13 @@ pub struct Bridge {
 
 #[napi]
 impl Bridge {
-    /// `has_uv`: this is Node.js. Other runtimes may export libuv's functions, and end the process
-    /// when one is called.
+    /// `on_replies` takes a batch as its arguments. It is only given in Node.js: other runtimes may
+    /// export libuv's functions, and end the process when one is called.
     #[napi(constructor)]
     pub fn new(
         env: Env,
         on_batch: Function<FnArgs<(Batch,)>, ()>,
-        has_uv: bool,
+        on_replies: Option<Function<(), ()>>,
     ) -> napi::Result<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
@@ -61,11 +61,9 @@ impl Bridge {
             next_id: AtomicU64::new(WARNING + 1),
             running: Mutex::default(),
         });
-        let event_loop = if has_uv {
-            event_loop::attach(id, env, on_batch.raw(), Arc::clone(&completions))
-        } else {
-            None
-        };
+        let event_loop = on_replies.and_then(|on_replies| {
+            event_loop::attach(id, env, on_replies.raw(), Arc::clone(&completions))
+        });
         Ok(Self {
             completions,
             event_loop,
@@ -90,7 +88,7 @@ impl Queue {
 }
 
 /// As JavaScript gets it, now.
-pub fn batch(ready: Vec<(u64, Reply)>) -> Batch {
+fn batch(ready: Vec<(u64, Reply)>) -> Batch {
     ready
         .into_iter()
         .flat_map(|(id, reply)| [Either::A(id as f64), Either::B(reply.deliver())])

@@ -16,11 +16,14 @@ use napi::bindgen_prelude::ToNapiValue;
 use napi::{Env, sys};
 use tokio::runtime::Handle;
 
-use super::bridge::{Batch, Completions, batch};
+use super::bridge::Completions;
 use super::reply::Reply;
 use super::runtime::runtime;
 use super::uv::{self, Poll};
 use crate::event_loop::{EventLoop, Interest, Watched};
+
+/// Replies in one call of JavaScript: as arguments they are far cheaper to pass than in an array.
+const AT_ONCE: usize = 64;
 
 /// The part that any thread may use.
 struct NodeLoop {
@@ -38,7 +41,7 @@ struct Local {
     runtime: Handle,
     env: sys::napi_env,
     uv_loop: *mut sys::uv_loop_s,
-    on_batch: sys::napi_ref,
+    on_replies: sys::napi_ref,
     watches: RefCell<Vec<Watch>>,
     next_watch: Cell<u64>,
     /// Those watched, and those that libuv has not let go yet.
@@ -63,7 +66,7 @@ thread_local! {
 pub fn attach(
     id: u64,
     env: Env,
-    on_batch: sys::napi_value,
+    on_replies: sys::napi_value,
     completions: Arc<Completions>,
 ) -> Option<Arc<dyn EventLoop>> {
     if !uv::is_available() {
@@ -71,8 +74,9 @@ pub fn attach(
     }
     let uv_loop = env.get_uv_event_loop().ok()?;
     let mut reference = ptr::null_mut();
-    // SAFETY: `on_batch` is a value of this environment, alive during this call.
-    let status = unsafe { sys::napi_create_reference(env.raw(), on_batch, 1, &raw mut reference) };
+    // SAFETY: `on_replies` is a value of this environment, alive during this call.
+    let status =
+        unsafe { sys::napi_create_reference(env.raw(), on_replies, 1, &raw mut reference) };
     if status != sys::Status::napi_ok {
         return None;
     }
@@ -88,7 +92,7 @@ pub fn attach(
         runtime: runtime().ok()?.handle().clone(),
         env: env.raw(),
         uv_loop,
-        on_batch: reference,
+        on_replies: reference,
         watches: RefCell::default(),
         next_watch: Cell::new(0),
         handles: Cell::new(0),
@@ -254,45 +258,52 @@ impl Local {
     /// Calls JavaScript from libuv's callback. All that follows from it, promises included, has run
     /// when this returns.
     fn deliver(&self, ready: Vec<(u64, Reply)>) {
-        if ready.is_empty() {
-            return;
-        }
-        let env = self.env;
-        // SAFETY: this is the environment's thread, outside any call of JavaScript, and the
-        // environment lives: its end removes the watches. The values live in the scope.
-        unsafe {
+        let mut ready = ready.into_iter().peekable();
+        while ready.peek().is_some() {
             let mut scope = ptr::null_mut();
-            if sys::napi_open_handle_scope(env, &raw mut scope) != sys::Status::napi_ok {
-                return;
+            // SAFETY: this is the environment's thread, outside any call of JavaScript, and the
+            // environment lives: its end removes the watches.
+            unsafe {
+                if sys::napi_open_handle_scope(self.env, &raw mut scope) != sys::Status::napi_ok {
+                    return;
+                }
+                if self.call(ready.by_ref().take(AT_ONCE)) == sys::Status::napi_pending_exception {
+                    let mut thrown = ptr::null_mut();
+                    sys::napi_get_and_clear_last_exception(self.env, &raw mut thrown);
+                    sys::napi_fatal_exception(self.env, thrown);
+                }
+                sys::napi_close_handle_scope(self.env, scope);
             }
-            if self.call(ready) == sys::Status::napi_pending_exception {
-                let mut thrown = ptr::null_mut();
-                sys::napi_get_and_clear_last_exception(env, &raw mut thrown);
-                sys::napi_fatal_exception(env, thrown);
-            }
-            sys::napi_close_handle_scope(env, scope);
         }
     }
 
     /// # Safety
     /// As in `deliver`, with a handle scope open.
-    unsafe fn call(&self, ready: Vec<(u64, Reply)>) -> sys::napi_status {
+    unsafe fn call(&self, ready: impl Iterator<Item = (u64, Reply)>) -> sys::napi_status {
         let env = self.env;
-        let (mut on_batch, mut global) = (ptr::null_mut(), ptr::null_mut());
+        let mut arguments = Vec::with_capacity(2 * AT_ONCE);
+        let (mut function, mut global) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: by the caller; failures leave null, which the calls refuse.
         unsafe {
-            let Ok(batch) = Batch::to_napi_value(env, batch(ready)) else {
-                return sys::Status::napi_generic_failure;
-            };
-            sys::napi_get_reference_value(env, self.on_batch, &raw mut on_batch);
+            for (id, reply) in ready {
+                let values = (
+                    f64::to_napi_value(env, id as f64),
+                    String::to_napi_value(env, reply.deliver()),
+                );
+                let (Ok(id), Ok(reply)) = values else {
+                    return sys::Status::napi_generic_failure;
+                };
+                arguments.extend([id, reply]);
+            }
+            sys::napi_get_reference_value(env, self.on_replies, &raw mut function);
             sys::napi_get_global(env, &raw mut global);
             sys::napi_make_callback(
                 env,
                 ptr::null_mut(),
                 global,
-                on_batch,
-                1,
-                &raw const batch,
+                function,
+                arguments.len(),
+                arguments.as_ptr(),
                 ptr::null_mut(),
             )
         }

@@ -11,7 +11,7 @@ use crate::event_loop::EventLoop;
 pub fn attach(
     _id: u64,
     _env: Env,
-    _on_batch: sys::napi_value,
+    _on_replies: sys::napi_value,
     _completions: Arc<Completions>,
 ) -> Option<Arc<dyn EventLoop>> {
     None

@@ -23,8 +23,8 @@ use crate::event_loop::{EventLoop, Interest, Watched};
 
 /// Requests that may wait for their answers.
 const MOST_WAITING: usize = 1 << 16;
-/// While requests are gathered, a part of those in flight is written at once: the server works on
-/// them while we make the others.
+/// Callers that were answered together often ask again together. Their requests are written in
+/// this many parts: the server works on one while the next is made.
 const PARTS: usize = 4;
 const LARGEST_PART: usize = 16;
 /// More than the replies of a usual turn.
@@ -67,6 +67,8 @@ struct State {
     /// Not yet written: those of `gathered` requests.
     output: Vec<u8>,
     gathered: usize,
+    /// As many are written together.
+    part: usize,
     /// Read, but not yet a whole reply.
     input: Vec<u8>,
     /// In the order in which the server will answer.
@@ -95,6 +97,7 @@ impl Lane {
             state: Mutex::new(State {
                 output: Vec::new(),
                 gathered: 0,
+                part: 1,
                 input: Vec::new(),
                 waiting: VecDeque::new(),
                 answered: Instant::now(),
@@ -130,8 +133,7 @@ impl Lane {
             since: Instant::now(),
         });
         self.watchdog.started();
-        let enough = (state.waiting.len() / PARTS).min(LARGEST_PART);
-        let wait_for_more = self.home.is_gathering() && state.gathered < enough;
+        let wait_for_more = self.home.is_gathering() && state.gathered < state.part;
         if !wait_for_more && !self.write(&mut state) {
             self.home.nudge();
         }
@@ -274,6 +276,9 @@ impl Watched for Lane {
                 Ok(()) => self.expire(&mut state, &mut answers),
                 Err(failure) => answers.append(&mut self.fail(&mut state, failure)),
             }
+        }
+        if !answers.is_empty() {
+            state.part = (answers.len() / PARTS).clamp(1, LARGEST_PART);
         }
         let written = self.write(&mut state);
         drop(state);
