@@ -89,7 +89,14 @@ describe("in this process", () => {
     for (const id of connections(connectionName)) {
       cli("client", "kill", "id", id);
       // An operation in between may notice; the next ones go another way.
-      await until(() => works("other").then(() => true, () => false), "it to work again");
+      await until(
+        () =>
+          works("other").then(
+            () => true,
+            () => false,
+          ),
+        "it to work again",
+      );
       for (let round = 0; round < 20; round++) await works();
     }
   });

@@ -73,6 +73,8 @@ struct State {
     input: Vec<u8>,
     /// In the order in which the server will answer.
     waiting: VecDeque<Request>,
+    /// How many of them nobody waits for any more, as their time was up.
+    given_up: usize,
     answered: Instant,
 }
 
@@ -100,6 +102,7 @@ impl Lane {
                 part: 1,
                 input: Vec::new(),
                 waiting: VecDeque::new(),
+                given_up: 0,
                 answered: Instant::now(),
             }),
         });
@@ -118,10 +121,12 @@ impl Lane {
     }
 
     fn send(&self, call: &Call<'_>) -> Option<Answer> {
-        if !self.home.is_here() {
+        let here = self.home.is_here();
+        let mut state = self.lock();
+        // What undoes a request that was given up must not overtake it.
+        if !here && state.given_up == 0 {
             return None;
         }
-        let mut state = self.lock();
         if self.over.is_cancelled() || state.waiting.len() >= MOST_WAITING {
             return None;
         }
@@ -133,7 +138,7 @@ impl Lane {
             since: Instant::now(),
         });
         self.watchdog.started();
-        let wait_for_more = self.home.is_gathering() && state.gathered < state.part;
+        let wait_for_more = here && self.home.is_gathering() && state.gathered < state.part;
         if !wait_for_more && !self.write(&mut state) {
             self.home.nudge();
         }
@@ -141,7 +146,8 @@ impl Lane {
     }
 
     pub fn end(&self) {
-        deliver(self.fail(&mut self.lock(), error::lost().outcome_unknown()));
+        let lost = self.fail(&mut self.lock(), error::lost().outcome_unknown());
+        deliver(lost);
         self.home.nudge();
     }
 
@@ -191,7 +197,10 @@ impl Lane {
             // An answer to no question: whose the next one is cannot be known.
             let request = state.waiting.pop_front().ok_or_else(error::not_redis)?;
             self.watchdog.ended();
-            answers.extend(request.answer.map(|answer| (answer, Ok(value))));
+            match request.answer {
+                Some(answer) => answers.push((answer, Ok(value))),
+                None => state.given_up -= 1,
+            }
         }
         let used = state.input.len() - rest.len();
         state.input.drain(..used);
@@ -212,9 +221,10 @@ impl Lane {
         }
         // Their places are kept for the answers that may still come.
         for request in state.waiting.iter_mut().take_while(|request| late(request)) {
-            let expired = request.answer.take();
-            let error = || Err(error::silent().outcome_unknown());
-            answers.extend(expired.map(|answer| (answer, error())));
+            if let Some(answer) = request.answer.take() {
+                state.given_up += 1;
+                answers.push((answer, Err(error::silent().outcome_unknown())));
+            }
         }
     }
 
@@ -265,14 +275,9 @@ impl Watched for Lane {
     fn turn(&self, readable: bool) -> Interest {
         let mut answers = Vec::new();
         let mut state = self.lock();
-        if !self.over.is_cancelled() {
-            // What came in time is not late because it is read late.
-            let read = if readable {
-                self.read(&mut state, &mut answers)
-            } else {
-                Ok(())
-            };
-            match read {
+        if readable && !self.over.is_cancelled() {
+            match self.read(&mut state, &mut answers) {
+                // Only now: what came in time is not late because it is read late.
                 Ok(()) => self.expire(&mut state, &mut answers),
                 Err(failure) => answers.append(&mut self.fail(&mut state, failure)),
             }

@@ -1,5 +1,6 @@
-//! Against a real redis-server.
+//! Against a real redis-server, and the lane against a peer of its own.
 
 mod faults;
+mod lane;
 mod operations;
 mod server;

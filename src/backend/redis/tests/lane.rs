@@ -1,0 +1,283 @@
+//! The lane against a peer that says exactly what a test wants, in turns that the test takes.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::backend::redis::lane::{Answer, Lane, LaneSlot};
+use crate::backend::redis::scripts::{self, Call};
+use crate::error::{Error, ErrorCode};
+use crate::event_loop::{EventLoop, Interest, Watched};
+
+#[derive(Default)]
+struct Loop {
+    elsewhere: AtomicBool,
+    gathering: AtomicBool,
+    nudges: AtomicUsize,
+    watched: Mutex<Vec<Arc<dyn Watched>>>,
+}
+
+impl EventLoop for Loop {
+    fn is_here(&self) -> bool {
+        !self.elsewhere.load(Ordering::SeqCst)
+    }
+    fn is_gathering(&self) -> bool {
+        self.gathering.load(Ordering::SeqCst)
+    }
+    fn watch(&self, socket: Arc<dyn Watched>) {
+        self.watched.lock().unwrap().push(socket);
+    }
+    fn nudge(&self) {
+        self.nudges.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+struct Setup {
+    home: Arc<Loop>,
+    slot: LaneSlot,
+    server: TcpStream,
+}
+
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(100);
+
+fn set_up(limit: Duration) -> Setup {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    server.set_read_timeout(Some(SHORT)).unwrap();
+    let home = Arc::new(Loop::default());
+    let lane = Lane::open(socket, Arc::clone(&home) as Arc<dyn EventLoop>, limit);
+    let slot = LaneSlot::default();
+    slot.set(Some(lane));
+    Setup { home, slot, server }
+}
+
+impl Setup {
+    fn send(&self, name: &str) -> Option<Answer> {
+        self.slot.send(&Call {
+            script: &scripts::RELEASE,
+            keys: &[name],
+            args: &[name],
+        })
+    }
+
+    fn turn(&self) -> Interest {
+        self.lane().turn(true)
+    }
+
+    fn lane(&self) -> Arc<dyn Watched> {
+        Arc::clone(&self.home.watched.lock().unwrap()[0])
+    }
+
+    /// Takes turns until `answer` is there.
+    async fn answer(&self, mut answer: Answer) -> Result<Value, Error> {
+        loop {
+            self.turn();
+            match answer.try_recv() {
+                Ok(answer) => return answer,
+                Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+            }
+        }
+    }
+
+    /// How many requests arrived, by the end of a moment without any.
+    fn arrived(&mut self) -> usize {
+        let mut bytes = vec![0; 1 << 16];
+        let mut total = Vec::new();
+        while let Ok(read @ 1..) = self.server.read(&mut bytes) {
+            total.extend_from_slice(&bytes[..read]);
+        }
+        String::from_utf8(total).unwrap().matches("EVALSHA").count()
+    }
+
+    fn says(&mut self, text: &str) {
+        self.server.write_all(text.as_bytes()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn answers_go_to_those_who_asked_in_their_order() {
+    let mut setup = set_up(LONG);
+    let answers: Vec<Answer> = ["a", "b", "c"].map(|name| setup.send(name).unwrap()).into();
+    assert_eq!(setup.arrived(), 3);
+    setup.says(":1\r\n:2\r\n*2\r\n:3");
+    let mut answers = answers.into_iter();
+    assert_eq!(
+        setup.answer(answers.next().unwrap()).await,
+        Ok(Value::Int(1))
+    );
+    assert_eq!(
+        setup.answer(answers.next().unwrap()).await,
+        Ok(Value::Int(2))
+    );
+    setup.says("\r\n:4\r\n");
+    let last = setup.answer(answers.next().unwrap()).await;
+    assert_eq!(last, Ok(Value::Array(vec![Value::Int(3), Value::Int(4)])));
+    assert_eq!(setup.turn(), Interest::Read);
+}
+
+#[tokio::test]
+async fn one_who_does_not_wait_any_more_still_has_a_place() {
+    let mut setup = set_up(LONG);
+    drop(setup.send("a"));
+    let answer = setup.send("b").unwrap();
+    setup.says(":1\r\n:2\r\n");
+    assert_eq!(setup.answer(answer).await, Ok(Value::Int(2)));
+}
+
+#[tokio::test]
+async fn only_for_the_thread_of_the_loop() {
+    let setup = set_up(LONG);
+    setup.home.elsewhere.store(true, Ordering::SeqCst);
+    assert!(setup.send("a").is_none());
+}
+
+#[tokio::test]
+async fn gathered_requests_are_written_in_parts_and_at_the_next_turn() {
+    let mut setup = set_up(LONG);
+    let first: Vec<_> = (0..8).map(|_| setup.send("first").unwrap()).collect();
+    assert_eq!(setup.arrived(), 8);
+    setup.says(&":1\r\n".repeat(8));
+    for answer in first {
+        assert_eq!(setup.answer(answer).await, Ok(Value::Int(1)));
+    }
+    // Eight were answered together, so parts have two.
+    setup.home.gathering.store(true, Ordering::SeqCst);
+    let _one = setup.send("second").unwrap();
+    assert_eq!(setup.arrived(), 0);
+    let _two = setup.send("third").unwrap();
+    assert_eq!(setup.arrived(), 2);
+    let _three = setup.send("fourth").unwrap();
+    assert_eq!(setup.arrived(), 0);
+    setup.turn();
+    assert_eq!(setup.arrived(), 1);
+}
+
+#[tokio::test]
+async fn what_a_busy_loop_does_not_write_is_written_all_the_same() {
+    let mut setup = set_up(SHORT);
+    let first: Vec<_> = (0..8).map(|_| setup.send("first").unwrap()).collect();
+    setup.says(&":1\r\n".repeat(8));
+    for answer in first {
+        assert_eq!(setup.answer(answer).await, Ok(Value::Int(1)));
+    }
+    assert_eq!(setup.arrived(), 8);
+    setup.home.gathering.store(true, Ordering::SeqCst);
+    let _answer = setup.send("second").unwrap();
+    while setup.arrived() == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_silent_server_is_given_up() {
+    let setup = set_up(SHORT);
+    let (first, second) = (setup.send("a").unwrap(), setup.send("b").unwrap());
+    // The loop has no reason to look by itself.
+    while setup.home.nudges.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for answer in [first, second] {
+        let error = setup.answer(answer).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::NetworkTimeout);
+        assert!(error.outcome_unknown);
+    }
+    assert_eq!(setup.turn(), Interest::Nothing);
+    assert!(setup.send("c").is_none());
+}
+
+#[tokio::test]
+async fn a_slow_server_is_not_silent() {
+    let mut setup = set_up(SHORT);
+    let slow = setup.send("slow").unwrap();
+    let mut next = setup.send("next").unwrap();
+    std::thread::sleep(SHORT);
+    // Part of an answer came, but not this one.
+    setup.says(":");
+    let error = setup.answer(slow).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::NetworkTimeout);
+    assert_eq!(
+        next.try_recv().unwrap().unwrap_err().code,
+        ErrorCode::NetworkTimeout
+    );
+    // Who undoes them, on whatever thread, comes after them.
+    setup.home.elsewhere.store(true, Ordering::SeqCst);
+    let undo = setup.send("undo").unwrap();
+    setup.says("1\r\n:2\r\n:3\r\n");
+    assert_eq!(setup.answer(undo).await, Ok(Value::Int(3)));
+    assert!(setup.send("no reason any more").is_none());
+}
+
+#[tokio::test]
+async fn what_came_in_time_is_not_late_because_it_is_read_late() {
+    let mut setup = set_up(SHORT);
+    let answer = setup.send("a").unwrap();
+    setup.says(":1\r\n");
+    std::thread::sleep(3 * SHORT);
+    setup.lane().turn(false);
+    assert_eq!(setup.answer(answer).await, Ok(Value::Int(1)));
+}
+
+#[tokio::test]
+async fn a_broken_connection_fails_all_who_wait() {
+    let setup = set_up(LONG);
+    let answers = ["a", "b"].map(|name| setup.send(name).unwrap());
+    setup.server.shutdown(std::net::Shutdown::Both).unwrap();
+    for answer in answers {
+        let error = setup.answer(answer).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::ServiceUnavailable);
+        assert!(error.outcome_unknown);
+    }
+    assert_eq!(setup.turn(), Interest::Nothing);
+}
+
+#[tokio::test]
+async fn what_is_not_the_protocol_ends_it() {
+    for nonsense in ["HTTP/1.1 400 Bad Request\r\n\r\n", ":1\r\n:2\r\n"] {
+        let mut setup = set_up(LONG);
+        let answer = setup.send("a").unwrap();
+        let extra = nonsense.starts_with(':');
+        setup.says(nonsense);
+        let answer = setup.answer(answer).await;
+        if extra {
+            assert_eq!(answer, Ok(Value::Int(1)));
+        } else {
+            let error = answer.unwrap_err();
+            assert_eq!(error.code, ErrorCode::Internal);
+            assert!(error.outcome_unknown);
+        }
+        assert_eq!(setup.turn(), Interest::Nothing);
+    }
+}
+
+#[tokio::test]
+async fn a_full_socket_is_waited_for() {
+    let mut setup = set_up(LONG);
+    let long = "x".repeat(100_000);
+    let answers: Vec<_> = (0..200).map(|_| setup.send(&long).unwrap()).collect();
+    assert_eq!(setup.turn(), Interest::ReadAndWrite);
+    assert!(setup.home.nudges.load(Ordering::SeqCst) > 0);
+    let mut server = setup.server.try_clone().unwrap();
+    server.set_read_timeout(None).unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut left: usize = 200 * (2 * 100_000);
+        let mut bytes = vec![0; 1 << 20];
+        while left > 0 {
+            left = left.saturating_sub(server.read(&mut bytes).unwrap());
+        }
+    });
+    while setup.turn() == Interest::ReadAndWrite {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    reader.join().unwrap();
+    setup.says(&":1\r\n".repeat(200));
+    for answer in answers {
+        assert_eq!(setup.answer(answer).await, Ok(Value::Int(1)));
+    }
+}
