@@ -14,13 +14,16 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use super::config::{Login, Node};
 use super::driver::Driver;
 use super::error;
 use super::lane::{Lane, LaneSlot};
+use super::lent::lend;
 use super::watchdog::Watchdog;
+use super::wire::Wire;
 use crate::backend::Warnings;
 use crate::backend::tls::Tls;
 use crate::error::{Error, ErrorCode, Result};
@@ -79,13 +82,7 @@ impl Dialer {
                 match &self.tls {
                     None => self.start(node, stream).await?,
                     Some(tls) => {
-                        let connector = TlsConnector::from(tls.config().await?);
-                        let name = tls.server_name(host)?;
-                        let stream =
-                            timeout(self.operation_timeout, connector.connect(name, stream))
-                                .await
-                                .map_err(|_| error::silent())?
-                                .map_err(|cause| error::from_tls(&cause))?;
+                        let stream = self.connect_tls(tls, host, stream).await?;
                         self.start(node, stream).await?
                     }
                 }
@@ -105,29 +102,69 @@ impl Dialer {
         Ok(connection)
     }
 
-    /// A connection of its own for the event loop. It is greeted as any other, and then taken from
-    /// the driver.
+    /// A connection of its own for the event loop.
     pub async fn dial_lane(&self, node: &Node, home: Arc<dyn EventLoop>) -> Result<Arc<Lane>> {
-        let (connection, socket) = match node {
+        let wire = match node {
             Node::Tcp { host, port } => {
                 let stream = self.connect_tcp(host, *port).await?;
-                let socket = second_handle(&stream).map_err(error::unreachable)?;
-                (self.start(node, stream).await?, socket)
+                let (stream, tls) = match &self.tls {
+                    None => (self.greeted(node, stream).await?, None),
+                    Some(tls) => {
+                        let stream = self.connect_tls(tls, host, stream).await?;
+                        let (stream, mut tls) = self.greeted(node, stream).await?.into_inner();
+                        // What is in flight has a limit already.
+                        tls.set_buffer_limit(None);
+                        (stream, Some(Box::new(tls)))
+                    }
+                };
+                let socket = stream.into_std().map_err(error::unreachable)?;
+                Wire {
+                    socket: Arc::new(socket),
+                    tls,
+                }
             }
             #[cfg(unix)]
             Node::Unix { path } => {
                 let stream = tokio::net::UnixStream::connect(path)
                     .await
                     .map_err(error::unreachable)?;
-                let socket = second_handle(&stream).map_err(error::unreachable)?;
-                (self.start(node, stream).await?, socket)
+                let stream = self.greeted(node, stream).await?;
+                let socket = stream.into_std().map_err(error::unreachable)?;
+                Wire {
+                    socket: Arc::new(std::os::fd::OwnedFd::from(socket).into()),
+                    tls: None,
+                }
             }
             #[cfg(not(unix))]
             Node::Unix { .. } => return Err(no_unix_sockets()),
         };
+        Ok(Lane::open(wire, home, self.operation_timeout))
+    }
+
+    /// Greets the server as for any other connection, and takes the stream back from the driver.
+    async fn greeted<S>(&self, node: &Node, stream: S) -> Result<S>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (lent, owner) = lend(stream);
+        let connection = self.start(node, lent).await?;
         self.greet(&connection).await?;
         connection.driver.end();
-        Ok(Lane::open(socket, home, self.operation_timeout))
+        owner.take().ok_or_else(error::lost)
+    }
+
+    async fn connect_tls(
+        &self,
+        tls: &Tls,
+        host: &str,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>> {
+        let connector = TlsConnector::from(tls.config().await?);
+        let name = tls.server_name(host)?;
+        timeout(self.operation_timeout, connector.connect(name, stream))
+            .await
+            .map_err(|_| error::silent())?
+            .map_err(|cause| error::from_tls(&cause))
     }
 
     async fn connect_tcp(&self, host: &str, port: u16) -> Result<TcpStream> {
@@ -264,16 +301,6 @@ impl Dialer {
     pub async fn ask(&self, connection: &Connection, command: &Cmd) -> Result<Value> {
         connection.request(command, self.operation_timeout).await
     }
-}
-
-#[cfg(unix)]
-fn second_handle(stream: &impl std::os::fd::AsFd) -> io::Result<std::net::TcpStream> {
-    Ok(stream.as_fd().try_clone_to_owned()?.into())
-}
-
-#[cfg(windows)]
-fn second_handle(stream: &impl std::os::windows::io::AsSocket) -> io::Result<std::net::TcpStream> {
-    Ok(stream.as_socket().try_clone_to_owned()?.into())
 }
 
 #[cfg(not(unix))]

@@ -5,7 +5,6 @@
 //! and ends with it, and what it cannot take goes over the link.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,21 +17,16 @@ use super::error;
 use super::resp;
 use super::scripts::Call;
 use super::watchdog::Watchdog;
+use super::wire::Wire;
 use crate::error::{Error, Result};
 use crate::event_loop::{EventLoop, Interest, Watched};
 
 /// Requests that may wait for their answers.
 const MOST_WAITING: usize = 1 << 16;
-/// Callers that were answered together often ask again together. Their requests are written in
-/// this many parts: the server works on one while the next is made.
-const PARTS: usize = 4;
-const LARGEST_PART: usize = 16;
-/// More than the replies of a usual turn.
-const READ_BYTES: usize = 1 << 14;
 
 pub struct Lane {
-    /// A stream socket of any family: only what all of them can do is used.
-    socket: TcpStream,
+    /// The one of the wire.
+    socket: Arc<TcpStream>,
     home: Arc<dyn EventLoop>,
     limit: Duration,
     watchdog: Watchdog,
@@ -64,10 +58,11 @@ impl LaneSlot {
 }
 
 struct State {
+    wire: Wire,
     /// Not yet written: those of `gathered` requests.
     output: Vec<u8>,
     gathered: usize,
-    /// As many are written together.
+    /// As many are written together: callers that were answered together often ask again together.
     part: usize,
     /// Read, but not yet a whole reply.
     input: Vec<u8>,
@@ -88,15 +83,16 @@ pub type Answer = oneshot::Receiver<Result<Value>>;
 type Answers = Vec<(oneshot::Sender<Result<Value>>, Result<Value>)>;
 
 impl Lane {
-    /// `socket` must not block, and be greeted.
-    pub fn open(socket: TcpStream, home: Arc<dyn EventLoop>, limit: Duration) -> Arc<Self> {
+    /// The server at the other end must have been greeted.
+    pub fn open(wire: Wire, home: Arc<dyn EventLoop>, limit: Duration) -> Arc<Self> {
         let lane = Arc::new(Self {
-            socket,
+            socket: Arc::clone(&wire.socket),
             home: Arc::clone(&home),
             limit,
             watchdog: Watchdog::default(),
             over: CancellationToken::new(),
             state: Mutex::new(State {
+                wire,
                 output: Vec::new(),
                 gathered: 0,
                 part: 1,
@@ -139,7 +135,7 @@ impl Lane {
         });
         self.watchdog.started();
         let wait_for_more = here && self.home.is_gathering() && state.gathered < state.part;
-        if !wait_for_more && !self.write(&mut state) {
+        if !wait_for_more && !Self::write(&mut state) {
             self.home.nudge();
         }
         Some(answered)
@@ -152,42 +148,20 @@ impl Lane {
     }
 
     /// Whether all is written.
-    fn write(&self, state: &mut State) -> bool {
-        let mut written = 0;
-        let mut socket = &self.socket;
-        while written < state.output.len() {
-            match socket.write(&state.output[written..]) {
-                Ok(0) => break,
-                Ok(bytes) => written += bytes,
-                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-                // A broken connection shows when it is read.
-                Err(_) => break,
-            }
-        }
-        state.output.drain(..written);
+    fn write(state: &mut State) -> bool {
         state.gathered = 0;
-        state.output.is_empty()
+        state.wire.write(&mut state.output)
     }
 
     /// Reads what is there.
     fn read(&self, state: &mut State, answers: &mut Answers) -> Result<()> {
-        loop {
-            let before = state.input.len();
-            state.input.resize(before + READ_BYTES, 0);
-            let read = (&self.socket).read(&mut state.input[before..]);
-            let bytes = *read.as_ref().unwrap_or(&0);
-            state.input.truncate(before + bytes);
-            match read {
-                Ok(0) => return Err(error::lost().outcome_unknown()),
-                Ok(_) => self.take_answers(state, answers)?,
-                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
-                Err(cause) => return Err(error::lost().cause(cause).outcome_unknown()),
-            }
-            if bytes < READ_BYTES {
-                return Ok(());
-            }
+        let before = state.input.len();
+        let read = state.wire.read(&mut state.input);
+        if state.input.len() > before {
+            state.answered = Instant::now();
         }
+        self.take_answers(state, answers)?;
+        read.map_err(|cause| error::lost().cause(cause).outcome_unknown())
     }
 
     fn take_answers(&self, state: &mut State, answers: &mut Answers) -> Result<()> {
@@ -204,7 +178,6 @@ impl Lane {
         }
         let used = state.input.len() - rest.len();
         state.input.drain(..used);
-        state.answered = Instant::now();
         Ok(())
     }
 
@@ -244,7 +217,7 @@ impl Lane {
         let tick = || {
             let mut state = self.lock();
             // The loop's thread may be busy with something else since it gathered this.
-            self.write(&mut state);
+            Self::write(&mut state);
             let oldest = state.waiting.front().map(|request| request.since.elapsed());
             drop(state);
             if oldest.is_some_and(|age| age >= self.limit) {
@@ -283,9 +256,9 @@ impl Watched for Lane {
             }
         }
         if !answers.is_empty() {
-            state.part = (answers.len() / PARTS).clamp(1, LARGEST_PART);
+            state.part = state.wire.part_of(answers.len());
         }
-        let written = self.write(&mut state);
+        let written = Self::write(&mut state);
         drop(state);
         deliver(answers);
         if self.over.is_cancelled() {

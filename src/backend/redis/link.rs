@@ -274,7 +274,7 @@ async fn connect(shared: Arc<Shared>) {
 
 /// Gives the connection a lane while it lasts. Without one it is as good, only slower.
 fn keep_lane(shared: &Shared, connection: &Connection) {
-    let (Some(home), false) = (shared.home.clone(), shared.dialer.tls.is_some()) else {
+    let Some(home) = shared.home.clone() else {
         return;
     };
     let dialer = Dialer {

@@ -5,7 +5,8 @@
 //! - [`scripts`]: each operation is one Lua script, so it is atomic.
 //! - [`link`] keeps one [`connection`] to the server that [`topology`] finds; [`driver`] moves its
 //!   bytes and [`watchdog`] limits its waits, both without waking a thread for each request.
-//! - [`lane`] is a second one, in [`resp`], for requests made on the thread of an event loop.
+//! - [`lane`] is a second one, for requests made on the thread of an event loop: [`resp`] over a
+//!   [`wire`].
 
 pub mod config;
 mod connection;
@@ -14,6 +15,7 @@ mod error;
 pub mod json;
 pub mod keys;
 mod lane;
+mod lent;
 mod link;
 mod reply;
 mod resp;
@@ -22,6 +24,7 @@ pub mod scripts;
 mod tests;
 mod topology;
 mod watchdog;
+mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -10,6 +10,7 @@ use redis::Value;
 
 use crate::backend::redis::lane::{Answer, Lane, LaneSlot};
 use crate::backend::redis::scripts::{self, Call};
+use crate::backend::redis::wire::Wire;
 use crate::error::{Error, ErrorCode};
 use crate::event_loop::{EventLoop, Interest, Watched};
 
@@ -52,7 +53,11 @@ fn set_up(limit: Duration) -> Setup {
     let (server, _) = listener.accept().unwrap();
     server.set_read_timeout(Some(SHORT)).unwrap();
     let home = Arc::new(Loop::default());
-    let lane = Lane::open(socket, Arc::clone(&home) as Arc<dyn EventLoop>, limit);
+    let wire = Wire {
+        socket: Arc::new(socket),
+        tls: None,
+    };
+    let lane = Lane::open(wire, Arc::clone(&home) as Arc<dyn EventLoop>, limit);
     let slot = LaneSlot::default();
     slot.set(Some(lane));
     Setup { home, slot, server }

@@ -1,0 +1,116 @@
+//! A socket that does not block, with or without TLS on it.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::ClientConnection;
+
+const READ_BYTES: usize = 1 << 14;
+/// What one turn reads at most: others want theirs too.
+const MOST_READS: usize = 64;
+
+/// Requests that are made together are written in parts: the server works on one while the next is
+/// made.
+const PARTS: usize = 4;
+const LARGEST_PART: usize = 16;
+/// With TLS each part is a record, which costs the server as much as a request does: one for all,
+/// as long as it fits.
+const LARGEST_TLS_PART: usize = 64;
+
+pub struct Wire {
+    /// A stream socket of any family: only what all of them can do is used.
+    pub socket: Arc<TcpStream>,
+    pub tls: Option<Box<ClientConnection>>,
+}
+
+impl Wire {
+    /// How many of the requests that are made together should be written at once.
+    pub fn part_of(&self, together: usize) -> usize {
+        match self.tls {
+            None => (together / PARTS).clamp(1, LARGEST_PART),
+            Some(_) => together.clamp(1, LARGEST_TLS_PART),
+        }
+    }
+
+    /// Appends what is there to `input`. There may be more; the end of the stream is an error.
+    pub fn read(&mut self, input: &mut Vec<u8>) -> io::Result<()> {
+        for _ in 0..MOST_READS {
+            let read = match &mut self.tls {
+                None => read_plain(&self.socket, input),
+                Some(tls) => read_tls(&self.socket, tls, input),
+            };
+            match read {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                Err(cause) => return Err(cause),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes `output` as far as it goes. Whether nothing is left; a broken connection shows when
+    /// it is read.
+    pub fn write(&mut self, output: &mut Vec<u8>) -> bool {
+        match &mut self.tls {
+            None => {
+                let mut written = 0;
+                while written < output.len() {
+                    match (&*self.socket).write(&output[written..]) {
+                        Ok(more @ 1..) => written += more,
+                        Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                        _ => break,
+                    }
+                }
+                output.drain(..written);
+                output.is_empty()
+            }
+            Some(tls) => {
+                // Into its buffer, which has no limit.
+                let _ = tls.writer().write_all(output);
+                output.clear();
+                while tls.wants_write() {
+                    match tls.write_tls(&mut &*self.socket) {
+                        Ok(1..) => {}
+                        Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                        _ => return false,
+                    }
+                }
+                true
+            }
+        }
+    }
+}
+
+/// Whether there may be more.
+fn read_plain(mut socket: &TcpStream, input: &mut Vec<u8>) -> io::Result<bool> {
+    let before = input.len();
+    input.resize(before + READ_BYTES, 0);
+    let read = socket.read(&mut input[before..]);
+    let bytes = *read.as_ref().unwrap_or(&0);
+    input.truncate(before + bytes);
+    match read? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        bytes => Ok(bytes == READ_BYTES),
+    }
+}
+
+fn read_tls(
+    mut socket: &TcpStream,
+    tls: &mut ClientConnection,
+    input: &mut Vec<u8>,
+) -> io::Result<bool> {
+    let read = tls.read_tls(&mut socket)?;
+    let state = tls
+        .process_new_packets()
+        .map_err(|cause| io::Error::new(io::ErrorKind::InvalidData, cause))?;
+    let before = input.len();
+    input.resize(before + state.plaintext_bytes_to_read(), 0);
+    tls.reader().read_exact(&mut input[before..])?;
+    if read == 0 || state.peer_has_closed() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(true)
+}
