@@ -70,20 +70,29 @@ test("Sentinel: an unknown master group is InvalidArgument", async () => {
   await backend.close();
 }, 60_000);
 
-test("Cluster: the master of our slot dies and its replica takes over", async () => {
-  const cluster = await startRedisCluster({ replicas: 1 });
-  stops.push(cluster.stop);
-  const keyPrefix = prefix();
-  const backend = open({ target: { cluster: cluster.urls }, keyPrefix });
-  const work = load(backend);
-  await work.more("work before the failure");
-  const owner = await ownerOf(cluster, keyPrefix);
-  await owner.kill();
-  await work.more("work after the failure");
-  await work.stop();
-  for (const code of work.seen.codes) expect(HARMLESS).toContain(code);
-  await backend.close();
-}, 120_000);
+test.each([
+  ["", {}],
+  [" with TLS", { tls: true }],
+])(
+  "Cluster%s: the master of our slot dies and its replica takes over",
+  async (_, options) => {
+    const cluster = await startRedisCluster({ replicas: 1, ...options });
+    stops.push(cluster.stop);
+    const keyPrefix = prefix();
+    const nodes = cluster.nodes.map(({ host, port }) => ({ host, port }));
+    const tls = cluster.tls && { ca: cluster.tls.ca };
+    const backend = open({ target: { cluster: nodes, tls }, keyPrefix });
+    const work = load(backend);
+    await work.more("work before the failure");
+    const owner = await ownerOf(cluster, keyPrefix);
+    await owner.kill();
+    await work.more("work after the failure");
+    await work.stop();
+    for (const code of work.seen.codes) expect(HARMLESS).toContain(code);
+    await backend.close();
+  },
+  120_000,
+);
 
 test("Cluster: our slot is moved, key by key, while it is used", async () => {
   const cluster = await startRedisCluster();

@@ -1,12 +1,17 @@
 import { freePort } from "./ports.mjs";
 import { startRedis } from "./redis.mjs";
-import { eventually } from "./server.mjs";
+import { eventually, temporaryDirectory } from "./server.mjs";
+import { makeCertificates } from "./tls.mjs";
 
-/** Starts a Redis Cluster: three masters, each with `replicas` (0) replicas. */
-export async function startRedisCluster({ masters = 3, replicas = 0, acl, config } = {}) {
+/** Starts a Redis Cluster: three masters, each with `replicas` (0) replicas; `tls` for TLS only. */
+export async function startRedisCluster({ masters = 3, replicas = 0, tls, acl, config } = {}) {
+  const directory = temporaryDirectory();
+  const certificates = tls ? await makeCertificates(directory.path) : undefined;
   const nodes = await Promise.all(
     Array.from({ length: masters * (1 + replicas) }, async () =>
       startRedis({
+        tls,
+        certificates,
         acl,
         config: {
           "cluster-enabled": "yes",
@@ -17,13 +22,22 @@ export async function startRedisCluster({ masters = 3, replicas = 0, acl, config
           // A replica that missed some writes may still take over: there are no others.
           "cluster-replica-validity-factor": 0,
           "repl-diskless-sync-delay": 0,
+          ...(tls && {
+            "tls-cluster": "yes",
+            // The nodes are each other's clients.
+            "tls-client-cert-file": certificates.files.clientCert,
+            "tls-client-key-file": certificates.files.clientKey,
+          }),
           ...(acl && { masteruser: acl.username, masterauth: JSON.stringify(acl.password) }),
           ...config,
         },
       }),
     ),
   );
-  const stop = () => Promise.all(nodes.map((node) => node.stop()));
+  const stop = async () => {
+    await Promise.all(nodes.map((node) => node.stop()));
+    directory.remove();
+  };
   try {
     await nodes[0].cli(
       ...["--cluster", "create", ...nodes.map(({ port }) => `127.0.0.1:${port}`)],
@@ -38,6 +52,7 @@ export async function startRedisCluster({ masters = 3, replicas = 0, acl, config
     nodes,
     url: nodes[0].url,
     urls: nodes.map(({ url }) => url),
+    tls: certificates,
     stop,
     kill: () => Promise.all(nodes.map((node) => node.kill())),
     async restart() {

@@ -11,14 +11,15 @@ import { makeCertificates } from "./tls.mjs";
 /**
  * Starts a Redis server.
  * - `unixSocket: true`: it listens on a Unix socket only;
- * - `tls: true` or `"client-certificate"` (one is demanded of clients): TLS only;
+ * - `tls: true` or `"client-certificate"` (one is demanded of clients): TLS only; with
+ *   `certificates` of makeCertificates() that it shares with other servers;
  * - `acl: { username, password, rules? }`: only this user may log in;
  * - `config`: further lines of redis.conf, as an object.
  * Data is lost at the end of the process unless `config` asks for persistence.
  */
-export async function startRedis({ unixSocket, tls, acl, config = {} } = {}) {
+export async function startRedis({ unixSocket, tls, certificates, acl, config = {} } = {}) {
   const directory = temporaryDirectory();
-  const certificates = tls ? await makeCertificates(directory.path) : undefined;
+  if (tls) certificates ??= await makeCertificates(directory.path);
   const path = unixSocket ? join(directory.path, "redis.sock") : undefined;
   const port = unixSocket ? undefined : await freePort();
   const settings = {

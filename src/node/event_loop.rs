@@ -124,7 +124,8 @@ unsafe extern "C" fn on_end(hook: sys::napi_async_cleanup_hook_handle, id: *mut 
     let id = unsafe { Box::from_raw(id.cast::<u64>()) };
     let local = LOOPS.with_borrow_mut(|loops| loops.remove(&*id));
     match local {
-        Some(local) => local.end(hook),
+        // A panic must not unwind into Node.
+        Some(local) => drop(catch_unwind(AssertUnwindSafe(|| local.end(hook)))),
         None => remove_hook(hook),
     }
 }
@@ -163,7 +164,7 @@ impl Local {
             Poll::new(
                 self.uv_loop,
                 socket.socket().as_raw_fd(),
-                Box::new(on_event),
+                Rc::new(on_event),
             )
         };
         let Some(poll) = poll else {

@@ -3,6 +3,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
+use std::rc::Rc;
 use std::sync::LazyLock;
 
 use libloading::os::unix::Library;
@@ -65,7 +66,7 @@ pub struct Poll {
 /// What a handle carries. Freed with it.
 struct Data {
     layout: Layout,
-    on_event: Box<dyn Fn()>,
+    on_event: Rc<dyn Fn()>,
     on_close: Option<Box<dyn FnOnce()>>,
 }
 
@@ -78,7 +79,7 @@ impl Poll {
     pub unsafe fn new(
         uv_loop: *mut sys::uv_loop_s,
         socket: RawFd,
-        on_event: Box<dyn Fn()>,
+        on_event: Rc<dyn Fn()>,
     ) -> Option<Self> {
         let uv = UV.as_ref()?;
         // SAFETY: a function without side effects.
@@ -128,7 +129,7 @@ impl Poll {
     /// `on_close`, which must not panic, is called when libuv has let go of the socket.
     pub fn close(self, on_close: impl FnOnce() + 'static) {
         // SAFETY: the handle is not closed yet, as that takes `self`. Its data is only used on this
-        // thread, and no other reference to this field exists: `on_event` only reads its own.
+        // thread, and no reference to this field exists.
         unsafe {
             let data: *mut Data = (self.uv.handle_get_data)(self.handle).cast();
             (&raw mut (*data).on_close).write(Some(Box::new(on_close)));
@@ -139,12 +140,13 @@ impl Poll {
 
 unsafe extern "C" fn on_event(handle: Handle, _status: c_int, _events: c_int) {
     let Some(uv) = UV.as_ref() else { return };
-    // SAFETY: libuv calls this for handles made above, whose data lives until they are closed, and
-    // closing, even by the callback itself, takes effect in a later turn of the loop.
+    // SAFETY: libuv calls this for handles made above, whose data lives until they are closed.
     let on_event = unsafe {
         let data: *const Data = (uv.handle_get_data)(handle).cast();
-        &(*data).on_event
+        Rc::clone(&(*data).on_event)
     };
+    // Only the clone is used from here on: JavaScript may run the loop, and so close the handle,
+    // before this returns.
     on_event();
 }
 
