@@ -160,13 +160,8 @@ impl Local {
             }));
         };
         // SAFETY: this runs on the loop's thread; the socket is kept until the handle is closed.
-        let poll = unsafe {
-            Poll::new(
-                self.uv_loop,
-                socket.socket().as_raw_fd(),
-                Rc::new(on_event),
-            )
-        };
+        let poll =
+            unsafe { Poll::new(self.uv_loop, socket.socket().as_raw_fd(), Rc::new(on_event)) };
         let Some(poll) = poll else {
             return socket.close();
         };

@@ -57,12 +57,23 @@ enum State {
 }
 
 /// Delays that double, with jitter.
-struct Backoff(Duration);
+struct Backoff {
+    delay: Duration,
+    longest: Duration,
+}
 
 impl Backoff {
+    /// Whoever has `patience` sees several attempts, whenever it comes.
+    fn new(patience: Duration) -> Self {
+        Self {
+            delay: FIRST_DELAY,
+            longest: MAX_DELAY.min(patience / 4).max(FIRST_DELAY),
+        }
+    }
+
     async fn wait(&mut self) {
-        sleep(self.0.mul_f64(rand::random_range(0.5..1.0))).await;
-        self.0 = (self.0 * 2).min(MAX_DELAY);
+        sleep(self.delay.mul_f64(rand::random_range(0.5..1.0))).await;
+        self.delay = (self.delay * 2).min(self.longest);
     }
 }
 
@@ -117,7 +128,7 @@ impl Link {
             ..
         } = &*self.shared;
         let give_up = Instant::now() + *connect_timeout;
-        let mut backoff = Backoff(FIRST_DELAY);
+        let mut backoff = Backoff::new(*connect_timeout);
         loop {
             let (connection, mut error) = match refused.take() {
                 Some(refused) => refused,
@@ -241,7 +252,7 @@ fn redirect(refused: &ServerError) -> &str {
 
 /// Tries until there is a connection, nobody waits for one any more, or it makes no sense.
 async fn connect(shared: Arc<Shared>) {
-    let mut backoff = Backoff(FIRST_DELAY);
+    let mut backoff = Backoff::new(shared.connect_timeout);
     loop {
         // When one of several servers is asked for the way, a dead one must leave time for the others.
         let attempt = shared
