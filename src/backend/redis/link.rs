@@ -10,7 +10,8 @@ use redis::{ServerError, ServerErrorKind, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::connection::{Connection, Dialer};
+use super::connection::Connection;
+use super::dialer::Dialer;
 use super::error;
 use super::scripts::Call;
 use super::topology::Topology;
@@ -106,7 +107,7 @@ impl Link {
                     .await
                     .map_err(|_| error::lost().outcome_unknown())??,
                 // In a box, as what comes below: the future of the usual case stays small.
-                None => Box::pin(self.shared.dialer.ask(&connection, &call.by_hash())).await?,
+                None => Box::pin(connection.ask(&call.by_hash())).await?,
             };
             match answer {
                 Value::ServerError(error) => refused = Some((connection, error)),
@@ -123,7 +124,6 @@ impl Link {
     ) -> Result<Value> {
         let Shared {
             topology,
-            dialer,
             connect_timeout,
             ..
         } = &*self.shared;
@@ -134,14 +134,14 @@ impl Link {
                 Some(refused) => refused,
                 None => {
                     let connection = self.connection(give_up).await?;
-                    match dialer.ask(&connection, &call.by_hash()).await? {
+                    match connection.ask(&call.by_hash()).await? {
                         Value::ServerError(error) => (connection, error),
                         value => return Ok(value),
                     }
                 }
             };
             if error.kind() == Some(ServerErrorKind::NoScript) {
-                match dialer.ask(&connection, &call.by_text()).await? {
+                match connection.ask(&call.by_text()).await? {
                     Value::ServerError(other) => error = other,
                     value => return Ok(value),
                 }
@@ -237,8 +237,8 @@ impl Link {
         let connection = timeout(*connect_timeout, connecting)
             .await
             .map_err(|_| error::unreachable("timed out"))??;
-        dialer.ask(&connection, &redis::cmd("ASKING")).await?;
-        dialer.ask(&connection, &call.by_text()).await
+        connection.ask(&redis::cmd("ASKING")).await?;
+        connection.ask(&call.by_text()).await
     }
 }
 

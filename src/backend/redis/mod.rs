@@ -3,13 +3,15 @@
 //! - [`config`]: what a backend is made from.
 //! - [`keys`], [`json`], [`reply`]: names, stored data and answers. Pure.
 //! - [`scripts`]: each operation is one Lua script, so it is atomic.
-//! - [`link`] keeps one [`connection`] to the server that [`topology`] finds; [`driver`] moves its
-//!   bytes and [`watchdog`] limits its waits, both without waking a thread for each request.
+//! - [`link`] keeps one [`connection`] to the server that [`topology`] finds and the [`dialer`]
+//!   calls; [`driver`] moves its bytes and [`watchdog`] limits its waits, both without waking a
+//!   thread for each request.
 //! - [`lane`] is a second one, for requests made on the thread of an event loop: [`resp`] over a
 //!   [`wire`].
 
 pub mod config;
 mod connection;
+mod dialer;
 mod driver;
 mod error;
 pub mod json;
@@ -40,7 +42,7 @@ use crate::error::{Error, Result};
 use crate::event_loop::EventLoop;
 use crate::lock::{Key, LockId, Ttl};
 use config::{Deployment, RedisConfig};
-use connection::Dialer;
+use dialer::Dialer;
 use keys::Keyspace;
 use link::Link;
 use reply::Presence;

@@ -11,7 +11,8 @@ use redis::{FromRedisValue, Value};
 use tokio::time::timeout;
 
 use super::config::Node;
-use super::connection::{Connection, Dialer};
+use super::connection::Connection;
+use super::dialer::Dialer;
 use super::error;
 use crate::error::{Error, ErrorCode, Result};
 
@@ -74,7 +75,7 @@ impl Topology {
                     .map(|sentinel| master_of(to_sentinel, sentinel, name, nat));
                 let master = first_answer(answers, limit).await?;
                 let connection = dialer.dial(&master).await?;
-                expect_master(dialer, &connection).await?;
+                expect_master(&connection).await?;
                 Ok(connection)
             }
             Self::Cluster {
@@ -157,7 +158,7 @@ async fn master_of(dialer: &Dialer, sentinel: &Node, name: &str, nat: &Nat) -> R
     let sentinel = dialer.dial(sentinel).await?;
     let mut command = redis::cmd("SENTINEL");
     command.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
-    match dialer.ask(&sentinel, &command).await? {
+    match sentinel.ask(&command).await? {
         Value::ServerError(error) => Err(error::from_server(&error)),
         Value::Nil => Err(Error::invalid_argument(
             "The sentinels do not know a master group of this name",
@@ -170,8 +171,8 @@ async fn master_of(dialer: &Dialer, sentinel: &Node, name: &str, nat: &Nat) -> R
 }
 
 /// Right after a failover, sentinels may still name the old master.
-async fn expect_master(dialer: &Dialer, connection: &Connection) -> Result<()> {
-    match dialer.ask(connection, &redis::cmd("ROLE")).await? {
+async fn expect_master(connection: &Connection) -> Result<()> {
+    match connection.ask(&redis::cmd("ROLE")).await? {
         // Not allowed to ask: then a refused write will tell.
         Value::ServerError(_) => Ok(()),
         Value::Array(role) => match role.into_iter().next() {
@@ -192,13 +193,13 @@ async fn owner_of_slot(
     let connection = dialer.dial(asked).await?;
     let mut command = redis::cmd("CLUSTER");
     command.arg("KEYSLOT").arg(key);
-    let slot: u16 = match dialer.ask(&connection, &command).await? {
+    let slot: u16 = match connection.ask(&command).await? {
         Value::ServerError(error) => return Err(error::not_a_cluster(&error)),
         value => read(value)?,
     };
     let mut command = redis::cmd("CLUSTER");
     command.arg("SLOTS");
-    let ranges: Vec<Vec<Value>> = match dialer.ask(&connection, &command).await? {
+    let ranges: Vec<Vec<Value>> = match connection.ask(&command).await? {
         Value::ServerError(error) => return Err(error::from_server(&error)),
         value => read(value)?,
     };
