@@ -26,7 +26,10 @@ export function ioredis(target = process.env.REDIS_URL, options = {}) {
 export async function failover(deployment) {
   await deployment.failover();
   await until(async () => {
-    const roles = await Promise.all(deployment.nodes.map((node) => node.cli("role")));
+    // A node that changes its role closes connections.
+    const role = (node) => node.cli("role").catch(() => "changing");
+    const roles = await Promise.all(deployment.nodes.map(role));
+    if (roles.includes("changing")) return false;
     return roles.filter((role) => role.startsWith("master")).length === 1;
   }, "the old master to step down");
 }

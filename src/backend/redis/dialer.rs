@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_util::sync::CancellationToken;
 
 use super::config::{Login, Node};
 use super::connection::Connection;
@@ -78,7 +79,12 @@ impl Dialer {
     }
 
     /// A connection of its own for the event loop.
-    pub async fn dial_lane(&self, node: &Node, home: Arc<dyn EventLoop>) -> Result<Arc<Lane>> {
+    pub async fn dial_lane(
+        &self,
+        node: &Node,
+        home: Arc<dyn EventLoop>,
+        link_over: CancellationToken,
+    ) -> Result<Arc<Lane>> {
         let wire = match node {
             Node::Tcp { host, port } => {
                 let stream = self.connect_tcp(host, *port).await?;
@@ -113,7 +119,7 @@ impl Dialer {
             #[cfg(not(unix))]
             Node::Unix { .. } => return Err(no_unix_sockets()),
         };
-        Ok(Lane::open(wire, home, self.operation_timeout))
+        Ok(Lane::open(wire, home, self.operation_timeout, link_over))
     }
 
     /// Greets the server as for any other connection, and takes the stream back from the driver.

@@ -1,8 +1,8 @@
 //! A second connection to the server, for requests made on the thread of the caller's event loop
 //! and served there: no other thread takes part. Waking one often costs more than the request.
 //!
-//! It only speeds up what the [`link`](super::link) can do as well: it is made when the link is up
-//! and ends with it, and what it cannot take goes over the link.
+//! It only speeds up what the [`link`](super::link) can do as well: it is made when the link is up,
+//! they end together, and what it cannot take goes over the link.
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::error;
@@ -24,6 +25,8 @@ use crate::event_loop::{EventLoop, Interest, Watched};
 /// Requests that may wait for their answers.
 const MOST_WAITING: usize = 1 << 16;
 
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 pub struct Lane {
     /// The one of the wire.
     socket: Arc<TcpStream>,
@@ -31,6 +34,9 @@ pub struct Lane {
     limit: Duration,
     watchdog: Watchdog,
     over: CancellationToken,
+    /// The link's. When this connection breaks, that one is not to be trusted either: who was told
+    /// of one loss shall not meet another.
+    link_over: CancellationToken,
     state: Mutex<State>,
 }
 
@@ -44,12 +50,12 @@ impl LaneSlot {
         self.lock().as_ref()?.send(call)
     }
 
-    /// The one before is ended.
-    pub fn set(&self, lane: Option<Arc<Lane>>) {
-        let before = std::mem::replace(&mut *self.lock(), lane);
-        if let Some(before) = before {
-            before.end();
-        }
+    pub fn set(&self, lane: Arc<Lane>) {
+        *self.lock() = Some(lane);
+    }
+
+    pub fn take(&self) -> Option<Arc<Lane>> {
+        self.lock().take()
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Lane>>> {
@@ -84,13 +90,19 @@ type Answers = Vec<(oneshot::Sender<Result<Value>>, Result<Value>)>;
 
 impl Lane {
     /// The server at the other end must have been greeted.
-    pub fn open(wire: Wire, home: Arc<dyn EventLoop>, limit: Duration) -> Arc<Self> {
+    pub fn open(
+        wire: Wire,
+        home: Arc<dyn EventLoop>,
+        limit: Duration,
+        link_over: CancellationToken,
+    ) -> Arc<Self> {
         let lane = Arc::new(Self {
             socket: Arc::clone(&wire.socket),
             home: Arc::clone(&home),
             limit,
             watchdog: Watchdog::default(),
             over: CancellationToken::new(),
+            link_over,
             state: Mutex::new(State {
                 wire,
                 output: Vec::new(),
@@ -109,11 +121,6 @@ impl Lane {
             async move { over.run_until_cancelled(lane.watch_time()).await }
         });
         lane
-    }
-
-    /// Cancelled when it is over.
-    pub fn over(&self) -> CancellationToken {
-        self.over.clone()
     }
 
     fn send(&self, call: &Call<'_>) -> Option<Answer> {
@@ -141,7 +148,16 @@ impl Lane {
         Some(answered)
     }
 
-    pub fn end(&self) {
+    /// Ends it when all who wait are answered, or their time is up.
+    pub async fn retire(&self) {
+        let give_up = Instant::now() + self.limit;
+        while !self.lock().waiting.is_empty() && Instant::now() < give_up {
+            sleep(LOOK_AGAIN).await;
+        }
+        self.end();
+    }
+
+    fn end(&self) {
         let lost = self.fail(&mut self.lock(), error::lost().outcome_unknown());
         deliver(lost);
         self.home.nudge();
@@ -248,7 +264,8 @@ impl Watched for Lane {
     fn turn(&self, readable: bool) -> Interest {
         let mut answers = Vec::new();
         let mut state = self.lock();
-        if readable && !self.over.is_cancelled() {
+        let going = !self.over.is_cancelled();
+        if readable && going {
             match self.read(&mut state, &mut answers) {
                 // Only now: what came in time is not late because it is read late.
                 Ok(()) => self.expire(&mut state, &mut answers),
@@ -260,6 +277,9 @@ impl Watched for Lane {
         }
         let written = Self::write(&mut state);
         drop(state);
+        if going && self.over.is_cancelled() {
+            self.link_over.cancel();
+        }
         deliver(answers);
         if self.over.is_cancelled() {
             Interest::Nothing

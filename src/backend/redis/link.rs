@@ -20,8 +20,6 @@ use crate::event_loop::EventLoop;
 
 const FIRST_DELAY: Duration = Duration::from_millis(20);
 const MAX_DELAY: Duration = Duration::from_secs(1);
-/// Before a new lane replaces one that broke while the link did not.
-const LANE_PAUSE: Duration = Duration::from_secs(5);
 
 pub struct Link {
     shared: Arc<Shared>,
@@ -283,8 +281,8 @@ async fn connect(shared: Arc<Shared>) {
     }
 }
 
-/// Gives the connection a lane while it lasts. Without one it is as good, only slower.
-fn keep_lane(shared: &Shared, connection: &Connection) {
+/// Gives the connection a lane. Without one it is as good, only slower.
+fn open_lane(shared: &Shared, connection: &Connection) {
     let Some(home) = shared.home.clone() else {
         return;
     };
@@ -298,21 +296,15 @@ fn keep_lane(shared: &Shared, connection: &Connection) {
         connection.lane(),
         connection.over(),
     );
-    let keeping = async move {
-        loop {
-            let dialling = dialer.dial_lane(&node, Arc::clone(&home));
-            if let Ok(Ok(lane)) = timeout(limit, dialling).await {
-                let over = lane.over();
-                slot.set(Some(lane));
-                over.cancelled().await;
-            }
-            sleep(LANE_PAUSE).await;
-        }
-    };
-    let slot = connection.lane();
     tokio::spawn(async move {
-        over.run_until_cancelled(keeping).await;
-        slot.set(None);
+        let dialling = timeout(limit, dialer.dial_lane(&node, home, over.clone()));
+        if let Some(Ok(Ok(lane))) = over.run_until_cancelled(dialling).await {
+            slot.set(lane);
+            over.cancelled().await;
+            if let Some(lane) = slot.take() {
+                lane.retire().await;
+            }
+        }
     });
 }
 
@@ -330,7 +322,7 @@ async fn keep(shared: Arc<Shared>, connection: Arc<Connection>) {
     if !kept {
         return;
     }
-    keep_lane(&shared, &connection);
+    open_lane(&shared, &connection);
     // Only the backend keeps the connection: when it is dropped, so is the connection.
     drop(connection);
     let shared = {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::backend::redis::lane::{Answer, Lane, LaneSlot};
 use crate::backend::redis::scripts::{self, Call};
@@ -41,6 +42,7 @@ struct Setup {
     home: Arc<Loop>,
     slot: LaneSlot,
     server: TcpStream,
+    link_over: CancellationToken,
 }
 
 const LONG: Duration = Duration::from_secs(60);
@@ -53,14 +55,25 @@ fn set_up(limit: Duration) -> Setup {
     let (server, _) = listener.accept().unwrap();
     server.set_read_timeout(Some(SHORT)).unwrap();
     let home = Arc::new(Loop::default());
+    let link_over = CancellationToken::new();
     let wire = Wire {
         socket: Arc::new(socket),
         tls: None,
     };
-    let lane = Lane::open(wire, Arc::clone(&home) as Arc<dyn EventLoop>, limit);
+    let lane = Lane::open(
+        wire,
+        Arc::clone(&home) as Arc<dyn EventLoop>,
+        limit,
+        link_over.clone(),
+    );
     let slot = LaneSlot::default();
-    slot.set(Some(lane));
-    Setup { home, slot, server }
+    slot.set(lane);
+    Setup {
+        home,
+        slot,
+        server,
+        link_over,
+    }
 }
 
 impl Setup {
@@ -238,6 +251,7 @@ async fn a_broken_connection_fails_all_who_wait() {
         let error = setup.answer(answer).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::ServiceUnavailable);
         assert!(error.outcome_unknown);
+        assert!(setup.link_over.is_cancelled());
     }
     assert_eq!(setup.turn(), Interest::Nothing);
 }
@@ -285,4 +299,19 @@ async fn a_full_socket_is_waited_for() {
     for answer in answers {
         assert_eq!(setup.answer(answer).await, Ok(Value::Int(1)));
     }
+}
+
+#[tokio::test]
+async fn a_retired_one_answers_those_who_wait() {
+    let mut setup = set_up(LONG);
+    let answer = setup.send("a").unwrap();
+    let lane = setup.slot.take().unwrap();
+    let retiring = tokio::spawn(async move { lane.retire().await });
+    tokio::time::sleep(SHORT).await;
+    assert!(!retiring.is_finished());
+    setup.says(":1\r\n");
+    assert_eq!(setup.answer(answer).await, Ok(Value::Int(1)));
+    retiring.await.unwrap();
+    assert_eq!(setup.turn(), Interest::Nothing);
+    assert!(!setup.link_over.is_cancelled());
 }
