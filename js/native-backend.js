@@ -87,9 +87,10 @@ export function readGrant(reply, key) {
  * @param {string | number} reply
  * @param {AbortSignal | undefined} signal
  * @param {{ key?: string, lockId?: string }} context
- * @returns {Promise<string>}
+ * @returns {string | Promise<string>}
  */
-async function answer(native, reply, signal, context) {
+function answer(native, reply, signal, context) {
+  // Not an async function: that would cost turns of the microtask queue.
   if (typeof reply === "string") return reply;
   if (signal === undefined) return settled(reply);
   return settledUnlessAborted(native, reply, signal, context);
@@ -117,11 +118,7 @@ function operations(native) {
     async release(lockId, key, signal) {
       if (signal !== undefined) checkSignal(signal);
       let reply = native.release(lockId, key);
-      if (typeof reply !== "string") {
-        reply = await (signal === undefined
-          ? settled(reply)
-          : settledUnlessAborted(native, reply, signal, { lockId }));
-      }
+      if (typeof reply !== "string") reply = await answer(native, reply, signal, { lockId });
       switch (reply.charCodeAt(0)) {
         case YES:
           return { ok: true };
@@ -184,11 +181,7 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities) {
     if (typeof ttlMs !== "number") throw invalidArgument(BAD_TTL);
     if (signal !== undefined) checkSignal(signal, { key });
     let reply = native.acquire(key, ttlMs, signal !== undefined);
-    if (typeof reply !== "string") {
-      reply = await (signal === undefined
-        ? settled(reply)
-        : settledUnlessAborted(native, reply, signal, { key }));
-    }
+    if (typeof reply !== "string") reply = await answer(native, reply, signal, { key });
     const tag = reply.charCodeAt(0);
     if (tag === LOCKED) return contended();
     if (tag !== ACQUIRED) throw replyError(reply, { key });
