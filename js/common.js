@@ -1,6 +1,6 @@
 // syncguard/common: all helpers, also those for writing a backend.
 
-export { delay, mergeAcquisitionConfig, mergeBackendConfig } from "./config.js";
+export { delay, mergeAcquisitionConfig, mergeBackendConfig } from "./base/config.js";
 export {
   BACKEND_DEFAULTS,
   BACKEND_LIMITS,
@@ -10,18 +10,18 @@ export {
   MAX_KEY_LENGTH_BYTES,
   RESERVE_BYTES,
   TIME_TOLERANCE_MS,
-} from "./constants.js";
-export { LockError } from "./errors.js";
-export { formatFence, hasFence, logFenceWarning } from "./fence.js";
-export { acquireHandle, createDisposableHandle, decorateAcquireResult } from "./handle.js";
+} from "./base/constants.js";
+export { LockError } from "./base/errors.js";
+export { formatFence, hasFence, logFenceWarning } from "./base/fence.js";
+export { acquireHandle, createDisposableHandle, decorateAcquireResult } from "./lock/handle.js";
 export {
   generateLockId,
   hashKey,
   makeStorageKey,
   normalizeAndValidateKey,
   validateLockId,
-} from "./keys.js";
-export { getById, getByIdRaw, getByKey, getByKeyRaw, lookupDebug, owns } from "./lookup.js";
+} from "./base/keys.js";
+export { getById, getByIdRaw, getByKey, getByKeyRaw, lookupDebug, owns } from "./lock/lookup.js";
 export {
   attachRawData,
   mapBackendObservation,
@@ -29,8 +29,8 @@ export {
   mapRedisScriptResult,
   mapToMutationResult,
   sanitizeLockInfo,
-} from "./results.js";
-export { createAutoLock } from "./run-lock.js";
-export { checkAborted } from "./signal.js";
-export { withTelemetry } from "./telemetry.js";
-export { calculateRedisServerTimeMs, isLive } from "./time.js";
+} from "./base/results.js";
+export { createAutoLock } from "./lock/run.js";
+export { checkAborted } from "./base/signal.js";
+export { withTelemetry } from "./lock/telemetry.js";
+export { calculateRedisServerTimeMs, isLive } from "./base/time.js";

@@ -1,5 +1,5 @@
 // syncguard: everything of syncguard/common, and lock() with the backends behind it.
 
 export * from "./common.js";
-export { createLock, lock } from "./lock.js";
-export { createBackend } from "./open.js";
+export { createLock, lock } from "./lock/default.js";
+export { createBackend } from "./targets/open.js";

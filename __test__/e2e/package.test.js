@@ -72,7 +72,7 @@ test("the tarballs hold what is needed and nothing else", () => {
   expect(main.files).toContain("LICENSE");
   expect(main.files).toContain("index.d.ts");
   expect(main.files).toContain("js/index.js");
-  expect(main.files).toContain("js/native.js");
+  expect(main.files).toContain("js/native/addon.js");
   const strange = main.files.filter(
     (file) =>
       !/^(js\/.+\.(js|d\.ts)|types\/.+\.d\.ts|index\.d\.ts|src\/.+\/schema\.sql|package\.json|[A-Z]+(\.md)?)$/.test(

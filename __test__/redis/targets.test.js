@@ -6,7 +6,7 @@ import { createClient, createClientPool, createCluster, createSentinel } from "r
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startRedis, startRedisCluster, startRedisSentinel } from "../../scripts/servers.mjs";
 import { createLock, createRedisBackend } from "../../js/redis.js";
-import { readTarget } from "../../js/redis-target.js";
+import { readTarget } from "../../js/targets/redis/target.js";
 import { createBackend } from "../fixtures/api.js";
 import { ioredis, prefix } from "./open.js";
 

@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
 import { LockError } from "../../js/index.js";
-import { backendError, checkBackend, replyError, toError } from "../../js/errors.js";
+import { backendError, checkBackend, replyError, toError } from "../../js/base/errors.js";
 import { createMemoryBackend } from "../../js/memory.js";
 
 describe("LockError", () => {
@@ -76,7 +76,7 @@ test("a foreign backend's failure is wrapped, without its text; a LockError stay
 });
 
 test("a LockError of another copy of the package keeps its code", async () => {
-  const copy = await import("../../js/errors.js?copy");
+  const copy = await import("../../js/base/errors.js?copy");
   const theirs = new copy.LockError("RateLimited", "slow down", { key: "k" });
   expect(theirs).not.toBeInstanceOf(LockError);
   const ours = backendError("acquire", theirs, {});

@@ -1,12 +1,12 @@
 import { getEventListeners } from "node:events";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { FAILURE_REASON } from "../../js/constants.js";
+import { FAILURE_REASON } from "../../js/base/constants.js";
 import { getByKeyRaw } from "../../js/index.js";
-import { createNativeBackend } from "../../js/native-backend.js";
+import { createNativeBackend } from "../../js/native/backend.js";
 import { answer, calls, DENIED, FENCE, GRANT, LOCK_ID, next } from "./fake-native.js";
 import { rejection } from "./support.js";
 
-vi.mock("../../js/native.js", () => import("./fake-native.js"));
+vi.mock("../../js/native/addon.js", () => import("./fake-native.js"));
 
 const CAPABILITIES = { backend: "fake", supportsFencing: true, timeAuthority: "server" };
 const make = (options) => createNativeBackend("fake", { path: "p" }, options, CAPABILITIES);

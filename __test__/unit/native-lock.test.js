@@ -3,11 +3,11 @@
 import { getEventListeners } from "node:events";
 import { beforeEach, expect, test, vi } from "vitest";
 import { lock } from "../../js/index.js";
-import { createNativeBackend } from "../../js/native-backend.js";
+import { createNativeBackend } from "../../js/native/backend.js";
 import { answer, calls, FENCE, GRANT, LOCK_ID, next } from "./fake-native.js";
 import { rejection } from "./support.js";
 
-vi.mock("../../js/native.js", () => import("./fake-native.js"));
+vi.mock("../../js/native/addon.js", () => import("./fake-native.js"));
 
 let backend;
 beforeEach(() => {

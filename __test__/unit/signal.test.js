@@ -1,7 +1,7 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, test, vi } from "vitest";
 import { checkAborted } from "../../js/common.js";
-import { offAbort, onAbort } from "../../js/signal.js";
+import { offAbort, onAbort } from "../../js/base/signal.js";
 
 describe("checkAborted", () => {
   test("is silent without a signal and with one that is not aborted", () => {

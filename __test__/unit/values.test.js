@@ -23,8 +23,8 @@ import {
   sanitizeLockInfo,
   hashKey,
 } from "../../js/common.js";
-import { readHooks } from "../../js/config.js";
-import { readGrant } from "../../js/native-backend.js";
+import { readHooks } from "../../js/base/config.js";
+import { readGrant } from "../../js/native/backend.js";
 
 const invalid = expect.objectContaining({ code: "InvalidArgument" });
 

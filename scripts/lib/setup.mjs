@@ -24,7 +24,7 @@ async function ensureDependencies() {
   writeFileSync(stamp, wanted);
 }
 
-/** Builds the addon in release mode into js/, unless it is up to date. */
+/** Builds the addon in release mode into js/native/, unless it is up to date. */
 export async function ensureAddon() {
   if (addonIsCurrent()) return;
   requireCargo();
@@ -33,11 +33,11 @@ export async function ensureAddon() {
     "--platform",
     "--release",
     "--esm",
-    ...["--output-dir", "js", "--js", "native.js", "--dts", "native.d.ts"],
+    ...["--output-dir", "js/native", "--js", "addon.js", "--dts", "addon.d.ts"],
   ]);
   mkdirSync(join(root, "target"), { recursive: true });
   const built = addonState();
-  if (!built) throw new Failure("The build ended without an addon in js/.");
+  if (!built) throw new Failure("The build ended without an addon in js/native/.");
   writeFileSync(addonStamp, built);
 }
 
@@ -48,15 +48,15 @@ function addonIsCurrent() {
 
 /** The sources and the built files in one digest; undefined when not built. */
 function addonState() {
-  if (!existsSync(join(root, "js"))) return undefined;
-  const addon = readdirSync(join(root, "js")).find((name) => name.endsWith(".node"));
-  if (!addon || !existsSync(join(root, "js", "native.js"))) return undefined;
+  const folder = join(root, "js", "native");
+  const addon = readdirSync(folder).find((name) => name.endsWith(".node"));
+  if (!addon || !existsSync(join(folder, "addon.js"))) return undefined;
   const sources = readdirSync(join(root, "src"), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
     .sort();
-  const { size, mtimeMs } = statSync(join(root, "js", addon));
-  const files = ["Cargo.toml", "Cargo.lock", "build.rs", "js/native.js"];
+  const { size, mtimeMs } = statSync(join(folder, addon));
+  const files = ["Cargo.toml", "Cargo.lock", "build.rs", "js/native/addon.js"];
   const hash = digest([...files.map((name) => join(root, name)), ...sources]);
   const { version, napi } = JSON.parse(read(join(root, "package.json")));
   return JSON.stringify({ hash, addon, size, mtimeMs, version, napi });

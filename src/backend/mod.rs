@@ -9,10 +9,11 @@ pub mod sqlite;
 pub mod tls;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lock::{Fence, Key, LockId, Ttl};
 
 #[derive(Debug, Clone)]
@@ -24,8 +25,15 @@ pub struct AcquireRequest {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcquireOutcome {
-    Acquired { fence: Fence, expires_at_ms: u64 },
-    Locked,
+    Acquired {
+        fence: Fence,
+        expires_at_ms: u64,
+    },
+    /// Another holds it; unless it is extended, not longer than `free_in`. Nothing when the store
+    /// does not tell.
+    Locked {
+        free_in: Option<Duration>,
+    },
 }
 
 /// Why a lock could not be released or extended, as far as the store tells without another look.
@@ -64,6 +72,26 @@ pub struct LockRecord {
     pub fence: Fence,
 }
 
+/// Some of the live locks, and where to go on.
+#[derive(Default)]
+pub struct Page {
+    pub locks: Vec<LockRecord>,
+    /// What the next page is asked for with; nothing after the last one. A page may be empty and
+    /// not be the last.
+    pub next: Option<String>,
+}
+
+/// Tells when a key may have become free. It ends when it is dropped.
+#[async_trait]
+pub trait Watch: Send {
+    /// Returns when an attempt to acquire makes sense: once as soon as the watch is in force, unless
+    /// the key is then known to be locked still, and from then on after every release, expiry or
+    /// take-over, also of other processes. Too often is harmless; what happened before the call is
+    /// not forgotten. While the store cannot tell it waits, and goes on when the store can again
+    /// (with one return, as something may have been missed). May be dropped at any await.
+    async fn changed(&mut self);
+}
+
 /// Each operation is a single attempt, is bounded in time by the backend, and, for `acquire`,
 /// `release` and `extend`, atomic in the store.
 ///
@@ -82,6 +110,23 @@ pub trait Backend: Send + Sync + 'static {
     async fn is_locked(&self, key: &Key) -> Result<bool>;
     /// Only live locks are found.
     async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>>;
+    /// Live locks, about `limit` of them, in any order. Only reads, and never blocks the store.
+    async fn list(&self, _after: Option<&str>, _limit: usize) -> Result<Page> {
+        Err(Error::internal("not yet"))
+    }
+    /// Takes the lock away from whoever holds it. Whether there was a live one.
+    async fn force_release(&self, _key: &Key) -> Result<bool> {
+        Err(Error::internal("not yet"))
+    }
+    /// Connects to nothing by itself: that is done when it is first asked. Nothing when the store
+    /// has no way to tell.
+    fn watch(&self, _key: &Key) -> Option<Box<dyn Watch>> {
+        None
+    }
+    /// What went wrong last while operations wait to be sent, such as a refused connection.
+    fn obstacle(&self) -> Option<Error> {
+        None
+    }
     /// Whether operations are answered by threads of the backend's own, on which the caller may go
     /// on at once, and not by tasks of the runtime.
     fn has_own_threads(&self) -> bool {

@@ -105,7 +105,7 @@ impl Client {
                 valid_until: started + request.ttl.duration(),
             }))
             .into(),
-            Ok(AcquireOutcome::Locked) => Ok(None).into(),
+            Ok(AcquireOutcome::Locked { .. }) => Ok(None).into(),
             Err(error) => {
                 let undo = error.outcome_unknown.then(|| self.undo(request));
                 Settled {

@@ -44,7 +44,7 @@ impl FirestoreBackend {
         let [lock, counter] = session.read([&names.lock, &names.counter]).await?;
         let now_ms = system_now_ms();
         if lock.is_live(now_ms) {
-            return Ok(AcquireOutcome::Locked);
+            return Ok(AcquireOutcome::Locked { free_in: None });
         }
         let fence = Fence::after(counter.counter()?)?;
         let record = LockRecord {

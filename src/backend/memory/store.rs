@@ -39,7 +39,7 @@ impl Store {
         let holder = self.slots.get(&request.key).and_then(|slot| slot.holder);
         if let Some(holder) = holder {
             if self.is_live(holder, now_ms) {
-                return Ok(AcquireOutcome::Locked);
+                return Ok(AcquireOutcome::Locked { free_in: None });
             }
             self.remove(holder);
         }
@@ -159,7 +159,7 @@ mod tests {
     fn fence_of(outcome: AcquireOutcome) -> Option<u64> {
         match outcome {
             AcquireOutcome::Acquired { fence, .. } => Some(fence.value()),
-            AcquireOutcome::Locked => None,
+            AcquireOutcome::Locked { .. } => None,
         }
     }
 

@@ -80,7 +80,7 @@ impl Backend for PostgresBackend {
             .ok_or_else(|| unexpected().outcome_unknown())?;
         // By now it is committed: a grant that cannot be read must be undone.
         match text(&row, 0)? {
-            "locked" => Ok(AcquireOutcome::Locked),
+            "locked" => Ok(AcquireOutcome::Locked { free_in: None }),
             "no fence left" => Err(fence::overflow()),
             _ => granted(&row).map_err(Error::outcome_unknown),
         }

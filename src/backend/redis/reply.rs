@@ -10,7 +10,7 @@ use crate::lock::{Fence, LockId};
 
 pub fn acquired(reply: Value) -> Result<AcquireOutcome> {
     match reply {
-        Value::Int(0) => Ok(AcquireOutcome::Locked),
+        Value::Int(0) => Ok(AcquireOutcome::Locked { free_in: None }),
         reply => {
             // If this cannot be read there may be a lock all the same.
             let (fence, expires_at_ms): (u64, u64) = read(reply).map_err(Error::outcome_unknown)?;

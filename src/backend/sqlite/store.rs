@@ -43,7 +43,7 @@ pub(super) fn acquire(
             db.prepare_cached(include_str!("sql/rebase.sql"))?
                 .execute(params![key, stored(now_ms)])?;
         }
-        return Ok(Ok(AcquireOutcome::Locked));
+        return Ok(Ok(AcquireOutcome::Locked { free_in: None }));
     }
     let counter: Option<i64> = db
         .prepare_cached(include_str!("sql/next_fence.sql"))?

@@ -108,7 +108,7 @@ async fn acquire(backend: &FirestoreBackend, text: &str, ttl_ms: u32) -> Result<
             fence,
             expires_at_ms,
         }),
-        AcquireOutcome::Locked => None,
+        AcquireOutcome::Locked { .. } => None,
     })
 }
 

@@ -39,7 +39,7 @@ async fn works_again_after_a_restart_and_after_termination() {
     // The fence counter and the lock have survived.
     assert_eq!(
         t.backend.acquire(&request("held", 1000)).await.unwrap(),
-        AcquireOutcome::Locked
+        AcquireOutcome::Locked { free_in: None }
     );
 
     server

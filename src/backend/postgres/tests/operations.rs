@@ -7,7 +7,7 @@ use crate::lock::{Key, LockId};
 fn fence(outcome: AcquireOutcome) -> u64 {
     match outcome {
         AcquireOutcome::Acquired { fence, .. } => fence.value(),
-        AcquireOutcome::Locked => panic!("locked"),
+        AcquireOutcome::Locked { .. } => panic!("locked"),
     }
 }
 
@@ -39,7 +39,7 @@ async fn a_lock_from_acquire_to_release() {
                     .acquire(&super::server::request(key, 1000))
                     .await
                     .unwrap(),
-                AcquireOutcome::Locked
+                AcquireOutcome::Locked { free_in: None }
             );
             assert!(t.backend.is_locked(&request.key).await.unwrap());
             for query in [
@@ -173,7 +173,7 @@ async fn the_last_fence_and_damaged_data() {
         assert!(t.backend.is_locked(&held.key).await.unwrap(), "{damage}");
         assert_eq!(
             t.backend.acquire(&request("k", 1000)).await.unwrap(),
-            AcquireOutcome::Locked,
+            AcquireOutcome::Locked { free_in: None },
             "{damage}"
         );
     }

@@ -110,7 +110,10 @@ async fn a_lock_that_is_extended_in_the_last_moment_is_not_overwritten() {
     };
     until_waiting(&server, &t.locks).await;
     extender.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(acquiring.await.unwrap().unwrap(), AcquireOutcome::Locked);
+    assert_eq!(
+        acquiring.await.unwrap().unwrap(),
+        AcquireOutcome::Locked { free_in: None }
+    );
     assert!(matches!(
         backend.extend(held.lock_id, ttl(1000)).await.unwrap(),
         ExtendOutcome::Extended { .. }
@@ -176,7 +179,7 @@ async fn a_stricter_default_isolation_changes_nothing() {
             .collect();
         let mut won = 0;
         for task in tasks {
-            won += u32::from(task.await.unwrap() != AcquireOutcome::Locked);
+            won += u32::from(task.await.unwrap() != AcquireOutcome::Locked { free_in: None });
         }
         assert_eq!(won, 1);
     }

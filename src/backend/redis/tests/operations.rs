@@ -12,7 +12,7 @@ fn granted(outcome: AcquireOutcome) -> (u64, u64) {
             fence,
             expires_at_ms,
         } => (fence.value(), expires_at_ms),
-        AcquireOutcome::Locked => panic!("it is locked"),
+        AcquireOutcome::Locked { .. } => panic!("it is locked"),
     }
 }
 
@@ -25,7 +25,7 @@ async fn the_life_of_a_lock() {
     assert_eq!(fence, 1);
     assert_eq!(
         backend.acquire(&request("k", 1000)).await.unwrap(),
-        AcquireOutcome::Locked
+        AcquireOutcome::Locked { free_in: None }
     );
     assert!(backend.is_locked(&lock.key).await.unwrap());
 

@@ -63,7 +63,7 @@ fn request(key: &str) -> AcquireRequest {
 fn granted(outcome: AcquireOutcome) -> Option<Fence> {
     match outcome {
         AcquireOutcome::Acquired { fence, .. } => Some(fence),
-        AcquireOutcome::Locked => None,
+        AcquireOutcome::Locked { .. } => None,
     }
 }
 
@@ -78,7 +78,7 @@ async fn a_lock_from_acquire_to_release() {
     assert!(backend.is_locked(&lock.key).await.unwrap());
     assert_eq!(
         backend.acquire(&request("k")).await.unwrap(),
-        AcquireOutcome::Locked
+        AcquireOutcome::Locked { free_in: None }
     );
     let found = backend
         .lookup(&LookupQuery::LockId(lock.lock_id))

@@ -95,7 +95,7 @@ async fn a_deleted_file_is_noticed() {
     assert!(granted(one.acquire(&request("k")).await.unwrap()).is_some());
     assert_eq!(
         two.acquire(&request("k")).await.unwrap(),
-        AcquireOutcome::Locked
+        AcquireOutcome::Locked { free_in: None }
     );
     one.close().await;
     two.close().await;

@@ -35,7 +35,7 @@ fn request(key: &str, ms: u32) -> AcquireRequest {
 fn fence(db: &Connection, lock: &AcquireRequest, now_ms: u64) -> Option<u64> {
     match acquire(db, lock, now_ms).unwrap().unwrap() {
         AcquireOutcome::Acquired { fence, .. } => Some(fence.value()),
-        AcquireOutcome::Locked => None,
+        AcquireOutcome::Locked { .. } => None,
     }
 }
 

@@ -1,0 +1,89 @@
+// Small helpers for configuration and waiting, also for custom backends.
+
+import { BACKEND_DEFAULTS, LOCK_DEFAULTS } from "./constants.js";
+import { invalidArgument, unreadableOptions } from "./errors.js";
+
+/** @import { AcquisitionOptions, BackendHooks } from "../../index.js" */
+
+/** What setTimeout can wait at most; beyond it would fire at once. */
+export const LONGEST_TIMER_MS = 0x7fff_ffff;
+
+/**
+ * @template {object} D
+ * @template {object} U
+ * @param {D & Record<string, unknown>} defaults
+ * @param {U | undefined} given
+ * @returns {any}
+ */
+function withDefaults(defaults, given) {
+  /** @type {Record<string, unknown>} */
+  const merged = { ...defaults };
+  for (const [name, value] of Object.entries(given ?? {})) {
+    if (value !== undefined) merged[name] = value;
+  }
+  return merged;
+}
+
+/**
+ * The options of a backend operation with BACKEND_DEFAULTS where they are silent.
+ * @param {object} [config]
+ * @returns {any}
+ */
+export function mergeBackendConfig(config) {
+  return withDefaults(BACKEND_DEFAULTS, config);
+}
+
+/**
+ * The acquisition options of lock() with LOCK_DEFAULTS where they are silent.
+ * @param {AcquisitionOptions} [acquisition]
+ * @returns {any}
+ */
+export function mergeAcquisitionConfig(acquisition) {
+  return withDefaults(LOCK_DEFAULTS, acquisition);
+}
+
+/**
+ * Waits. The process stays alive meanwhile.
+ * @param {number} ms
+ * @returns {Promise<void>}
+ */
+export function delay(ms) {
+  return new Promise((resolve) => {
+    setTimeout(resolve, Math.min(ms, LONGEST_TIMER_MS));
+  });
+}
+
+/**
+ * The options that every backend has, checked.
+ * @param {unknown} options
+ * @returns {BackendHooks}
+ */
+export function readHooks(options) {
+  if (options === undefined) return {};
+  /** @type {any} */
+  let onReleaseError, disposeTimeoutMs;
+  try {
+    ({ onReleaseError, disposeTimeoutMs } = /** @type {BackendHooks} */ (options));
+  } catch (cause) {
+    throw unreadableOptions("The backend", options, cause);
+  }
+  return checkHooks(onReleaseError, disposeTimeoutMs);
+}
+
+/**
+ * @param {any} onReleaseError
+ * @param {any} disposeTimeoutMs
+ * @returns {BackendHooks}
+ */
+export function checkHooks(onReleaseError, disposeTimeoutMs) {
+  if (onReleaseError !== undefined && typeof onReleaseError !== "function") {
+    throw invalidArgument("onReleaseError must be a function");
+  }
+  if (
+    disposeTimeoutMs !== undefined &&
+    !(typeof disposeTimeoutMs === "number" && disposeTimeoutMs > 0)
+  ) {
+    throw invalidArgument("disposeTimeoutMs must be a positive number (milliseconds)");
+  }
+  return { onReleaseError, disposeTimeoutMs };
+}

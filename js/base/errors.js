@@ -1,0 +1,132 @@
+// The one error class, and the rules for making errors out of what went wrong.
+
+/** @import { LockErrorCode, LockErrorContext } from "../../index.js" */
+
+const HIDDEN = { enumerable: false, writable: true, configurable: true };
+
+export class LockError extends Error {
+  /**
+   * @param {LockErrorCode} code
+   * @param {string} [message]
+   * @param {LockErrorContext} [context]
+   */
+  constructor(code, message, context) {
+    super(message ?? code);
+    /** @type {LockErrorCode} */
+    this.code = code;
+    /** @type {LockErrorContext | undefined} */
+    this.context = context;
+    // Printing the error must not print a key or a lockId.
+    Object.defineProperty(this, "context", HIDDEN);
+    if (context?.cause !== undefined) {
+      /** @type {unknown} */
+      this.cause = context.cause;
+      Object.defineProperty(this, "cause", HIDDEN);
+    }
+  }
+}
+
+Object.defineProperty(LockError.prototype, "name", { value: "LockError", ...HIDDEN });
+
+/**
+ * @param {string} message
+ * @param {LockErrorContext} [context]
+ */
+export function invalidArgument(message, context) {
+  return new LockError("InvalidArgument", message, context);
+}
+
+/**
+ * For an options argument whose fields could not be read: null, or a getter that threw.
+ * @param {string} what the call, such as `acquire({ key, ttlMs })`
+ * @param {unknown} opts
+ * @param {unknown} cause
+ */
+export function unreadableOptions(what, opts, cause) {
+  if (opts === null || opts === undefined) {
+    return invalidArgument(`${what} needs an options object`);
+  }
+  return invalidArgument(`The options of ${what} could not be read: see the cause`, { cause });
+}
+
+export const KEY_NOT_STRING = "Key must be a string";
+export const BAD_LOCK_ID =
+  "Invalid lockId format: expected the 22 base64url characters that acquire() returned";
+export const BAD_TTL = "ttlMs must be a positive integer (milliseconds)";
+
+/**
+ * The error in a reply `E{json}` (or `X{json}`) of the native side.
+ * @param {string} reply
+ * @param {LockErrorContext} [context]
+ */
+export function replyError(reply, context) {
+  const { code, message, cause, details } = JSON.parse(reply.slice(1));
+  return new LockError(code, message, {
+    ...context,
+    ...details,
+    ...(cause === undefined || cause === null ? undefined : { cause: new Error(cause) }),
+  });
+}
+
+/**
+ * A thrown value as an Error: callbacks promise their users an Error.
+ * @param {unknown} thrown
+ * @returns {Error}
+ */
+export function toError(thrown) {
+  if (thrown instanceof Error) return thrown;
+  try {
+    return new Error(String(thrown), { cause: thrown });
+  } catch {
+    return new Error("A value that cannot be shown was thrown", { cause: thrown });
+  }
+}
+
+/**
+ * A LockError of another copy of this package: a program may have two.
+ * @param {unknown} thrown
+ * @returns {thrown is LockError}
+ */
+function isForeignLockError(thrown) {
+  return (
+    thrown instanceof Error &&
+    thrown.name === "LockError" &&
+    typeof (/** @type {{ code?: unknown }} */ (thrown).code) === "string"
+  );
+}
+
+/**
+ * A failure of a backend that is not ours, as a LockError.
+ * @param {string} operation
+ * @param {unknown} thrown
+ * @param {LockErrorContext} context
+ */
+export function backendError(operation, thrown, context) {
+  if (thrown instanceof LockError) return thrown;
+  if (isForeignLockError(thrown)) {
+    return new LockError(thrown.code, thrown.message, { ...thrown.context, cause: thrown });
+  }
+  return new LockError("Internal", `The backend's ${operation}() failed: see the cause`, {
+    ...context,
+    cause: thrown,
+  });
+}
+
+/**
+ * Throws unless `backend` has these operations.
+ * @param {any} backend
+ * @param {string[]} operations
+ */
+export function checkBackend(backend, operations) {
+  /** @type {unknown} */
+  let cause;
+  try {
+    if (operations.every((name) => typeof backend[name] === "function")) return;
+  } catch (thrown) {
+    if (backend !== null && backend !== undefined) cause = thrown;
+  }
+  throw invalidArgument(
+    `The backend must be a LockBackend: an object with ${operations.join(", ")}`,
+    cause === undefined ? undefined : { cause },
+  );
+}

@@ -1,0 +1,119 @@
+// Abort signals: what counts as one, and the errors they lead to.
+
+import { invalidArgument, LockError } from "./errors.js";
+
+/** @import { LockErrorContext } from "../../index.js" */
+
+/**
+ * Throws when `signal` is not an AbortSignal or is already aborted. Signals of other realms and
+ * polyfills count: only their shape is looked at.
+ * @param {unknown} signal
+ * @param {LockErrorContext} [context]
+ * @returns {asserts signal is AbortSignal}
+ */
+export function checkSignal(signal, context) {
+  if (isAborted(signal)) {
+    throw aborted("Operation aborted by signal", /** @type {AbortSignal} */ (signal), context);
+  }
+}
+
+/**
+ * Whether the signal is aborted; throws InvalidArgument when it is no signal.
+ * @param {unknown} signal
+ * @returns {boolean}
+ */
+export function isAborted(signal) {
+  /** @type {unknown} */
+  let cause;
+  try {
+    if (typeof signal === "object" && signal !== null) {
+      const candidate = /** @type {Record<string, unknown>} */ (signal);
+      const state = candidate.aborted;
+      if (
+        typeof state === "boolean" &&
+        typeof candidate.addEventListener === "function" &&
+        typeof candidate.removeEventListener === "function"
+      ) {
+        return state;
+      }
+    }
+  } catch (thrown) {
+    cause = thrown;
+  }
+  throw invalidArgument(
+    "signal must be an AbortSignal",
+    cause === undefined ? undefined : { cause },
+  );
+}
+
+/**
+ * @param {string} message
+ * @param {AbortSignal} signal
+ * @param {LockErrorContext} [context]
+ */
+export function aborted(message, signal, context) {
+  return new LockError("Aborted", message, { ...context, cause: reasonOf(signal) });
+}
+
+/** @param {AbortSignal} signal */
+export function reasonOf(signal) {
+  try {
+    return signal.reason;
+  } catch (thrown) {
+    return thrown;
+  }
+}
+
+/**
+ * For custom backends: throws LockError("Aborted") when the signal, if any, is aborted.
+ * @param {AbortSignal | undefined} [signal]
+ */
+export function checkAborted(signal) {
+  if (signal !== undefined) checkSignal(signal);
+}
+
+/**
+ * One listener for each signal, however many operations share it: Node warns of a leak from the
+ * eleventh listener on, and a program may well use one signal for everything.
+ * @type {WeakMap<AbortSignal, { callbacks: Set<() => void>, listener: () => void }>}
+ */
+const listened = new WeakMap();
+
+/**
+ * @param {AbortSignal} signal
+ * @param {() => void} callback must not throw
+ */
+export function onAbort(signal, callback) {
+  let entry = listened.get(signal);
+  if (entry === undefined) {
+    /** @type {Set<() => void>} */
+    const callbacks = new Set();
+    entry = { callbacks, listener: () => [...callbacks].forEach((call) => call()) };
+    try {
+      signal.addEventListener("abort", entry.listener);
+    } catch (cause) {
+      throw invalidArgument("signal must be an AbortSignal", { cause });
+    }
+    listened.set(signal, entry);
+  }
+  entry.callbacks.add(callback);
+}
+
+/**
+ * Never throws: it is called on the way to a release.
+ * @param {AbortSignal} signal
+ * @param {() => void} callback
+ */
+export function offAbort(signal, callback) {
+  const entry = listened.get(signal);
+  if (entry === undefined) return;
+  entry.callbacks.delete(callback);
+  if (entry.callbacks.size === 0) {
+    listened.delete(signal);
+    try {
+      signal.removeEventListener("abort", entry.listener);
+    } catch {
+      // A polyfill's own affair: its listener has nobody left to call.
+    }
+  }
+}

@@ -1,0 +1,126 @@
+// Diagnostics over any backend's lookup().
+
+import { RAW_DATA } from "../base/constants.js";
+import {
+  BAD_LOCK_ID,
+  checkBackend,
+  invalidArgument,
+  LockError,
+  unreadableOptions,
+} from "../base/errors.js";
+
+/**
+ * @param {any} backend
+ * @param {"key" | "lockId"} mode
+ * @param {unknown} value
+ * @param {{ signal?: AbortSignal }} [opts]
+ * @returns {Promise<any>}
+ */
+async function lookup(backend, mode, value, opts) {
+  checkBackend(backend, ["lookup"]);
+  if (typeof value !== "string") {
+    throw invalidArgument(mode === "key" ? "Key must be a string" : BAD_LOCK_ID);
+  }
+  /** @type {unknown} */
+  let signal;
+  if (opts !== undefined) {
+    try {
+      ({ signal } = opts);
+    } catch (cause) {
+      throw unreadableOptions("The lookup", opts, cause);
+    }
+  }
+  return backend.lookup(signal === undefined ? { [mode]: value } : { [mode]: value, signal });
+}
+
+/**
+ * @param {any} info
+ * @returns {any}
+ */
+function withRaw(info) {
+  if (info === null || info === undefined) return null;
+  const raw = info[RAW_DATA];
+  if (raw === undefined) {
+    throw new LockError(
+      "Internal",
+      "This backend's lookup() gives no raw data: it must call attachRawData(info, { key, lockId })",
+    );
+  }
+  return { ...info, key: raw.key, lockId: raw.lockId };
+}
+
+/**
+ * @param {any} backend
+ * @param {string} key
+ * @param {{ signal?: AbortSignal }} [opts]
+ * @returns {Promise<any>}
+ */
+export async function getByKey(backend, key, opts) {
+  return lookup(backend, "key", key, opts);
+}
+
+/**
+ * @param {any} backend
+ * @param {string} lockId
+ * @param {{ signal?: AbortSignal }} [opts]
+ * @returns {Promise<any>}
+ */
+export async function getById(backend, lockId, opts) {
+  return lookup(backend, "lockId", lockId, opts);
+}
+
+/**
+ * With the raw key and lockId: for debugging, not for logs.
+ * @param {any} backend
+ * @param {string} key
+ * @param {{ signal?: AbortSignal }} [opts]
+ * @returns {Promise<any>}
+ */
+export async function getByKeyRaw(backend, key, opts) {
+  return withRaw(await lookup(backend, "key", key, opts));
+}
+
+/**
+ * With the raw key and lockId: for debugging, not for logs.
+ * @param {any} backend
+ * @param {string} lockId
+ * @param {{ signal?: AbortSignal }} [opts]
+ * @returns {Promise<any>}
+ */
+export async function getByIdRaw(backend, lockId, opts) {
+  return withRaw(await lookup(backend, "lockId", lockId, opts));
+}
+
+/**
+ * @param {any} backend
+ * @param {any} query `{ key }` or `{ lockId }`
+ * @returns {Promise<any>}
+ */
+export async function lookupDebug(backend, query) {
+  checkBackend(backend, ["lookup"]);
+  /** @type {unknown} */
+  let key, lockId, signal;
+  try {
+    ({ key, lockId, signal } = query);
+  } catch (cause) {
+    throw unreadableOptions("lookupDebug(backend, { key } or { lockId })", query, cause);
+  }
+  if ((key === undefined) === (lockId === undefined)) {
+    throw invalidArgument("lookupDebug() needs either a key or a lockId, and not both");
+  }
+  const opts = signal === undefined ? undefined : { signal: /** @type {AbortSignal} */ (signal) };
+  return key === undefined
+    ? getByIdRaw(backend, /** @type {string} */ (lockId), opts)
+    : getByKeyRaw(backend, /** @type {string} */ (key), opts);
+}
+
+/**
+ * Whether the lock is still held: for diagnostics. It is no guard for what follows.
+ * @param {any} backend
+ * @param {string} lockId
+ * @param {{ signal?: AbortSignal }} [opts]
+ * @returns {Promise<boolean>}
+ */
+export async function owns(backend, lockId, opts) {
+  return Boolean(await lookup(backend, "lockId", lockId, opts));
+}

@@ -1,0 +1,218 @@
+// Clients of other libraries: which they are, and the connection settings they were made with.
+
+import { lookup } from "node:dns";
+import { invalidArgument } from "../../base/errors.js";
+import { readUrl } from "./url.js";
+
+/** @typedef {import("./options.js").RedisSettings} RedisSettings */
+
+/**
+ * @typedef {object} KnownClient
+ * @property {"ioredis" | "ioredis-cluster" | "node-redis" | "node-redis-cluster" | "node-redis-other" | "eval"} kind
+ * @property {any} client
+ */
+
+/**
+ * @param {any} target
+ * @returns {KnownClient | undefined}
+ */
+export function recognizeClient(target) {
+  if ((typeof target !== "object" && typeof target !== "function") || target === null) {
+    return undefined;
+  }
+  if (typeof target.eval !== "function") return undefined;
+  return { kind: kindOf(target), client: target };
+}
+
+/**
+ * By shape, so that any copy and version of a library will do.
+ * @param {any} client
+ * @returns {KnownClient["kind"]}
+ */
+function kindOf(client) {
+  const { options, _options } = client;
+  if (typeof client.defineCommand === "function" && typeof client.status === "string") {
+    if (client.isCluster === true && Array.isArray(client.startupNodes)) return "ioredis-cluster";
+    if (typeof options === "object" && options !== null) return "ioredis";
+  }
+  if (typeof client.sendCommand === "function" && typeof client.isOpen === "boolean") {
+    if (Array.isArray(_options?.rootNodes)) return "node-redis-cluster";
+    // A sentinel client or a pool keeps its settings to itself.
+    return "options" in client ? "node-redis" : "node-redis-other";
+  }
+  return "eval";
+}
+
+/**
+ * @param {KnownClient} known
+ * @returns {RedisSettings}
+ */
+export function settingsOfClient({ kind, client }) {
+  switch (kind) {
+    case "ioredis":
+      return ofIoredis(client.options);
+    case "ioredis-cluster":
+      return ofIoredisCluster(client.startupNodes, client.options ?? {});
+    case "node-redis":
+      return ofNodeRedis(client.options ?? {});
+    case "node-redis-cluster":
+      return ofNodeRedisCluster(client._options);
+    case "node-redis-other":
+      throw cannot("This kind of node-redis client", "it does not show its settings");
+    case "eval":
+      throw invalidArgument(
+        'transport: "native" needs a URL, connection options, or an ioredis or node-redis client',
+      );
+  }
+}
+
+/**
+ * @param {string} what
+ * @param {string} why
+ */
+function cannot(what, why) {
+  return invalidArgument(
+    `${what} cannot be taken over for a native connection (${why}): ` +
+      'pass connection options or a URL instead, or use transport: "client"',
+  );
+}
+
+/** @param {any} options */
+function ofIoredis(options) {
+  if (options.Connector) throw cannot("A custom Connector", "it is code");
+  const { sentinels, path, connectionName, keyPrefix } = options;
+  const common = {
+    username: options.username ?? undefined,
+    password: options.password ?? undefined,
+    db: options.db ?? undefined,
+    family: options.family || undefined,
+    connectionName: connectionName ?? undefined,
+    clientKeyPrefix: keyPrefix || undefined,
+  };
+  if (Array.isArray(sentinels)) {
+    if (options.role === "slave") throw cannot('role: "slave"', "locks need the master");
+    return {
+      ...common,
+      sentinels,
+      name: options.name,
+      sentinelUsername: options.sentinelUsername ?? undefined,
+      sentinelPassword: options.sentinelPassword ?? undefined,
+      sentinelTLS: options.sentinelTLS,
+      tls: options.enableTLSForSentinelMode ? tlsOf(options.tls) : undefined,
+      natMap: options.natMap ?? undefined,
+    };
+  }
+  const place = path ? { path } : { host: options.host, port: options.port };
+  return { ...common, ...place, tls: tlsOf(options.tls) };
+}
+
+/**
+ * @param {any[]} startupNodes
+ * @param {any} options
+ */
+function ofIoredisCluster(startupNodes, options) {
+  const { redisOptions = {}, dnsLookup, natMap } = options;
+  if (options.useSRVRecords) throw cannot("useSRVRecords", "SRV records are not looked up");
+  if (dnsLookup && dnsLookup !== lookup && !keepsNames(dnsLookup)) {
+    throw cannot("A custom dnsLookup", "it is code");
+  }
+  if (redisOptions.Connector) throw cannot("A custom Connector", "it is code");
+  // What is not in redisOptions, ioredis takes from the nodes.
+  const first = startupNodes.find((node) => typeof node === "object" && node !== null) ?? {};
+  return {
+    cluster: startupNodes,
+    natMap: natMap ?? undefined,
+    username: redisOptions.username ?? first.username ?? undefined,
+    password: redisOptions.password ?? first.password ?? undefined,
+    tls: tlsOf(redisOptions.tls ?? first.tls),
+    family: redisOptions.family || undefined,
+    connectionName: redisOptions.connectionName ?? undefined,
+    clientKeyPrefix: options.keyPrefix || redisOptions.keyPrefix || undefined,
+  };
+}
+
+/**
+ * `(address, callback) => callback(null, address)` is what ioredis recommends where certificates
+ * name hosts. That is what happens here anyway: names are kept for the certificate.
+ * @param {(address: string, callback: (error: unknown, address: string) => void) => void} dnsLookup
+ */
+function keepsNames(dnsLookup) {
+  const probe = "name.invalid";
+  /** @type {unknown} */
+  let answer;
+  try {
+    dnsLookup(probe, (_error, address) => (answer = address));
+  } catch {
+    return false;
+  }
+  return answer === probe;
+}
+
+/**
+ * @param {any} options
+ * @returns {RedisSettings}
+ */
+function ofNodeRedis(options) {
+  const { url, socket = {}, username, password, database, name, keyPrefix } = options;
+  if (options.credentialsProvider && username === undefined && password === undefined && !url) {
+    throw cannot("A credentialsProvider", "it is code");
+  }
+  const inUrl = url === undefined ? {} : readUrl(String(url));
+  /** @type {RedisSettings} */
+  const settings = {
+    ...inUrl,
+    ...(username === undefined ? undefined : { username }),
+    ...(password === undefined ? undefined : { password }),
+    ...(database === undefined ? undefined : { db: database }),
+    connectionName: name ?? undefined,
+    clientKeyPrefix: keyPrefix || undefined,
+  };
+  const { path, host, port, family } = socket;
+  if (path) return { ...settings, host: undefined, port: undefined, path };
+  return {
+    ...settings,
+    host: host ?? settings.host ?? "localhost",
+    port: port ?? settings.port,
+    family: family || settings.family,
+    tls:
+      socket.tls === true || inUrl.tls === true ? tlsOf(withoutSocketOptions(socket)) : undefined,
+  };
+}
+
+/** @param {any} options */
+function ofNodeRedisCluster({ rootNodes, defaults = {}, nodeAddressMap }) {
+  const nodes = rootNodes.map((/** @type {any} */ node) => ofNodeRedis(node));
+  const common = ofNodeRedis({ ...defaults, url: undefined });
+  const [first] = nodes;
+  return {
+    cluster: nodes.map((/** @type {RedisSettings} */ { host, port }) => ({ host, port })),
+    natMap: nodeAddressMap,
+    username: common.username ?? first?.username,
+    password: common.password ?? first?.password,
+    tls: common.tls ?? first?.tls,
+    family: common.family ?? first?.family,
+    connectionName: common.connectionName,
+    clientKeyPrefix: common.clientKeyPrefix,
+  };
+}
+
+const SOCKET_OPTIONS = [
+  ...["tls", "host", "port", "family", "path", "connectTimeout", "socketTimeout", "keepAlive"],
+  ...["keepAliveInitialDelay", "noDelay", "reconnectStrategy"],
+];
+
+/** @param {Record<string, any>} socket */
+function withoutSocketOptions(socket) {
+  return Object.fromEntries(
+    Object.entries(socket).filter(([name]) => !SOCKET_OPTIONS.includes(name)),
+  );
+}
+
+/**
+ * As ioredis reads it: anything true turns TLS on.
+ * @param {any} tls
+ */
+function tlsOf(tls) {
+  if (!tls) return undefined;
+  return typeof tls === "object" ? tls : true;
+}

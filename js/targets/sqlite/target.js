@@ -1,0 +1,85 @@
+// What a target of createSqliteBackend() means: a path, and options that a URL may carry.
+
+import { fileURLToPath } from "node:url";
+import { invalidArgument, unreadableOptions } from "../../base/errors.js";
+
+/**
+ * @typedef {object} SqliteTargetConfig
+ * @property {string | undefined} [path]
+ * @property {string} [durability]
+ * @property {number} [connectTimeoutMs]
+ * @property {number} [operationTimeoutMs]
+ */
+
+const FORM =
+  "A SQLite URL has the form sqlite:/absolute/path or sqlite:relative/path, or just sqlite: for the default file, " +
+  "with ?durability=, ?connectTimeoutMs= and ?operationTimeoutMs= if need be";
+
+/**
+ * @param {any} target
+ * @returns {SqliteTargetConfig}
+ */
+export function readTarget(target) {
+  if (target === undefined || target === null) return {};
+  if (target instanceof URL) return readUrl(target.href);
+  if (typeof target === "string") {
+    return /^(sqlite:|file:\/\/)/i.test(target) ? readUrl(target) : { path: target };
+  }
+  if (typeof target === "object") {
+    let path;
+    try {
+      ({ path } = target);
+    } catch (cause) {
+      throw unreadableOptions("createSqliteBackend()", target, cause);
+    }
+    if (path === undefined || typeof path === "string") return { path };
+  }
+  throw invalidArgument(
+    "The SQLite target must be a path, a sqlite: or file: URL, an options object or nothing",
+  );
+}
+
+/**
+ * @param {string} url
+ * @returns {SqliteTargetConfig}
+ */
+function readUrl(url) {
+  // A "//" must be followed by a path: a host has no meaning, and "sqlite://file" would be guessing.
+  const parts = /^sqlite:(?:\/\/(?=\/|$|\?))?(?!\/\/)([^?#]*)(?:\?([^#]*))?$/i.exec(url);
+  try {
+    if (/^file:/i.test(url)) return { path: fileURLToPath(url) };
+    if (parts !== null) {
+      const path = withoutDriveSlash(decodeURIComponent(parts[1]));
+      return { path: path || undefined, ...readQuery(parts[2]) };
+    }
+  } catch (cause) {
+    throw invalidArgument(FORM, { cause });
+  }
+  throw invalidArgument(FORM);
+}
+
+/**
+ * `/C:/locks.db` is a URL's way to write `C:/locks.db`.
+ * @param {string} path
+ */
+function withoutDriveSlash(path) {
+  return process.platform === "win32" ? path.replace(/^\/(?=[a-z]:)/i, "") : path;
+}
+
+/**
+ * @param {string | undefined} query
+ * @returns {SqliteTargetConfig}
+ */
+function readQuery(query) {
+  /** @type {Record<string, string | number>} */
+  const config = {};
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (name === "durability") config.durability = value;
+    else if (name === "connectTimeoutMs" || name === "operationTimeoutMs") {
+      config[name] = Number(value);
+    } else {
+      throw new TypeError("Unknown option in the query");
+    }
+  }
+  return config;
+}
