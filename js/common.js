@@ -13,6 +13,9 @@ export {
 } from "./base/constants.js";
 export { LockError } from "./base/errors.js";
 export { formatFence, hasFence, logFenceWarning } from "./base/fence.js";
+export { createAutoLock } from "./lock/lock.js";
+export { hold, lead, lock, tryHold, tryLock } from "./lock/default.js";
+export { forceRelease, listLocks } from "./lock/look.js";
 export { acquireHandle, createDisposableHandle, decorateAcquireResult } from "./lock/handle.js";
 export {
   generateLockId,
@@ -30,7 +33,6 @@ export {
   mapToMutationResult,
   sanitizeLockInfo,
 } from "./base/results.js";
-export { createAutoLock } from "./lock/run.js";
 export { checkAborted } from "./base/signal.js";
 export { withTelemetry } from "./lock/telemetry.js";
 export { calculateRedisServerTimeMs, isLive } from "./base/time.js";

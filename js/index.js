@@ -1,5 +1,4 @@
-// syncguard: everything of syncguard/common, and lock() with the backends behind it.
+// syncguard: everything of syncguard/common, and the backends by URL.
 
 export * from "./common.js";
-export { createLock, lock } from "./lock/default.js";
-export { createBackend } from "./targets/open.js";
+export { createBackend, createLock } from "./targets/open.js";

@@ -3,12 +3,14 @@
 //! Messages never contain a key, a lockId or a credential; drivers' texts may, so they are not
 //! passed on unless a backend's mapper knows that they are harmless.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::foreign::Thrown;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The codes of the public `LockError`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErrorCode {
     ServiceUnavailable,
     AuthFailed,
@@ -26,12 +28,20 @@ pub enum ErrorCode {
 pub struct Error {
     pub code: ErrorCode,
     pub message: String,
-    /// What the driver or the system said, where that is safe to show.
-    pub cause: Option<String>,
+    pub cause: Option<Cause>,
     /// Facts for programs, such as `("sqlstate", "40001")`.
     pub details: Vec<(&'static str, String)>,
     /// The request may have taken effect although it failed: an acquire must then be undone.
     pub outcome_unknown: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// What the driver or the system said, where that is safe to show.
+    Text(String),
+    Error(Box<Error>),
+    /// Of the program itself: it gets its own thing back.
+    Thrown(Thrown),
 }
 
 impl Error {
@@ -62,7 +72,17 @@ impl Error {
     }
 
     pub fn cause(mut self, cause: impl ToString) -> Self {
-        self.cause = Some(cause.to_string());
+        self.cause = Some(Cause::Text(cause.to_string()));
+        self
+    }
+
+    pub fn because_of(mut self, error: Self) -> Self {
+        self.cause = Some(Cause::Error(Box::new(error)));
+        self
+    }
+
+    pub fn thrown(mut self, thrown: Thrown) -> Self {
+        self.cause = Some(Cause::Thrown(thrown));
         self
     }
 

@@ -29,7 +29,9 @@ export function lifecycle(t) {
       const key = t.key();
       const lock = await backend.acquire({ key, ttlMs: 60_000 });
       expect(Object.keys(lock).sort()).toEqual(
-        ["expiresAtMs", "extend", "fence", "lockId", "ok", "release"].sort(),
+        ["expiresAtMs", "extend", "fence", "isHeld", "lockId", "ok", "release"]
+          .concat("signal", "throwIfLost")
+          .sort(),
       );
       expect(typeof lock[Symbol.asyncDispose]).toBe("function");
       const refused = await backend.acquire({ key, ttlMs: 60_000 });

@@ -1,5 +1,7 @@
 // The one error class, and the rules for making errors out of what went wrong.
 
+import { recall } from "./thrown.js";
+
 /** @import { LockErrorCode, LockErrorContext } from "../../index.js" */
 
 const HIDDEN = { enumerable: false, writable: true, configurable: true };
@@ -55,17 +57,41 @@ export const BAD_LOCK_ID =
 export const BAD_TTL = "ttlMs must be a positive integer (milliseconds)";
 
 /**
- * The error in a reply `E{json}` (or `X{json}`) of the native side.
+ * The error in a reply `E{json}` of the native side.
  * @param {string} reply
  * @param {LockErrorContext} [context]
  */
 export function replyError(reply, context) {
-  const { code, message, cause, details } = JSON.parse(reply.slice(1));
-  return new LockError(code, message, {
-    ...context,
-    ...details,
-    ...(cause === undefined || cause === null ? undefined : { cause: new Error(cause) }),
-  });
+  return describedError(JSON.parse(reply.slice(1)), context);
+}
+
+/**
+ * @param {any} description
+ * @param {LockErrorContext} [context]
+ * @returns {LockError}
+ */
+function describedError({ code, message, cause, thrown, details }, context) {
+  /** @type {LockErrorContext} */
+  const full = { ...context, ...details };
+  if (thrown !== undefined) {
+    const thing = recall(thrown);
+    // A LockError of user code reaches its caller as it is.
+    if (thing instanceof LockError) return thing;
+    full.cause = thing;
+  } else if (cause !== undefined) {
+    full.cause = typeof cause === "string" ? new Error(cause) : describedError(cause);
+  }
+  return new LockError(code, message, full);
+}
+
+/**
+ * The value of a synchronous reply `1value`; throws the error of `E{json}`.
+ * @param {string} reply
+ * @returns {string}
+ */
+export function unwrap(reply) {
+  if (reply.startsWith("E")) throw replyError(reply);
+  return reply.slice(1);
 }
 
 /**

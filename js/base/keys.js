@@ -1,8 +1,7 @@
 // Keys, lock ids and hashes: types are checked here, the rules are in the Rust core.
 
 import * as native from "../native/addon.js";
-import { unwrap } from "../native/bridge.js";
-import { BAD_LOCK_ID, invalidArgument, KEY_NOT_STRING } from "./errors.js";
+import { BAD_LOCK_ID, invalidArgument, KEY_NOT_STRING, unwrap } from "./errors.js";
 
 /**
  * @param {string} key

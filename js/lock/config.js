@@ -1,12 +1,27 @@
-// The configuration of lock(), read once and checked.
+// The configuration of lock() and its kin, read once and checked.
 
 import { BACKEND_DEFAULTS, LOCK_DEFAULTS } from "../base/constants.js";
-import { BAD_TTL, invalidArgument, KEY_NOT_STRING, unreadableOptions } from "../base/errors.js";
+import {
+  BAD_TTL,
+  invalidArgument,
+  KEY_NOT_STRING,
+  LockError,
+  unreadableOptions,
+} from "../base/errors.js";
+import { nearMiss } from "../base/options.js";
 import { aborted, isAborted } from "../base/signal.js";
 
 /** @import { LockConfig, LockEvent, OnReleaseError } from "../../index.js" */
 
 const JITTER = { none: 0, equal: 1, full: 2 };
+
+const FIELDS = [
+  ...["key", "ttlMs", "signal", "acquisition", "autoExtend", "maxHoldMs", "minHoldMs"],
+  ...["throwIfLost", "name", "onReleaseError", "onEvent"],
+];
+const ACQUISITION_FIELDS = [
+  ...["maxRetries", "retryDelayMs", "maxDelayMs", "timeoutMs", "backoff", "jitter", "signal"],
+];
 
 /**
  * @typedef {object} LockPlan
@@ -17,86 +32,147 @@ const JITTER = { none: 0, equal: 1, full: 2 };
  * @property {OnReleaseError | undefined} onReleaseError
  * @property {((event: LockEvent) => void) | undefined} onEvent
  * @property {boolean} autoExtend
- * @property {number} maxRetries
- * @property {number} retryDelayMs
- * @property {boolean} exponential
- * @property {number} jitter 0 none, 1 equal, 2 full
- * @property {number} timeoutMs
+ * @property {boolean} throwIfLost
+ * @property {string | undefined} name
+ * @property {number[] | null} limits of the wait and of the hold, as the native side takes them;
+ *   nothing for the usual ones
  */
 
 /**
  * @param {LockConfig} config
+ * @param {string} call as the user wrote it, for messages
+ * @param {boolean} [leads] whether it is for a leader, who is waited for as long as it takes, and kept
  * @returns {LockPlan}
  */
-export function readLockConfig(config) {
+export function readLockConfig(config, call, leads = false) {
   /** @type {any} */
-  let key, ttlMs, signal, onReleaseError, onEvent, autoExtend;
+  let key, ttlMs, signal, acquisition, autoExtend, throwIfLost, name, onReleaseError, onEvent;
   /** @type {any} */
-  let maxRetries, retryDelayMs, timeoutMs, backoff, jitter, acquisitionSignal;
+  let limits, acquisitionSignal;
   try {
-    /** @type {any} */
-    let acquisition;
-    ({ key, ttlMs, signal, onReleaseError, onEvent, autoExtend, acquisition } = config);
-    if (acquisition !== undefined) {
-      if (typeof acquisition !== "object" || acquisition === null) {
-        throw invalidArgument("acquisition must be an object");
-      }
-      ({ maxRetries, retryDelayMs, timeoutMs, backoff, jitter } = acquisition);
-      acquisitionSignal = acquisition.signal;
-    }
+    ({ key, ttlMs = BACKEND_DEFAULTS.ttlMs, signal, acquisition } = config);
+    ({ autoExtend = leads, throwIfLost = false, name, onReleaseError, onEvent } = config);
+    refuseNearMisses(config, FIELDS, "");
+    limits = readLimits(config, acquisition, leads);
+    acquisitionSignal = acquisition?.signal;
   } catch (cause) {
-    throw unreadableOptions("lock(fn, { key })", config, cause);
+    if (cause instanceof LockError) throw cause;
+    throw unreadableOptions(call, config, cause);
   }
-  ttlMs ??= BACKEND_DEFAULTS.ttlMs;
-  maxRetries ??= LOCK_DEFAULTS.maxRetries;
-  retryDelayMs ??= LOCK_DEFAULTS.retryDelayMs;
-  timeoutMs ??= LOCK_DEFAULTS.timeoutMs;
-  backoff ??= LOCK_DEFAULTS.backoff;
-  jitter ??= LOCK_DEFAULTS.jitter;
-
   if (typeof key !== "string") throw invalidArgument(KEY_NOT_STRING);
   if (!Number.isSafeInteger(ttlMs) || ttlMs <= 0) throw invalidArgument(BAD_TTL);
-  if (!(Number.isInteger(maxRetries) || maxRetries === Infinity) || maxRetries < 0) {
-    throw invalidArgument("acquisition.maxRetries must be a non-negative integer or Infinity");
-  }
-  if (!Number.isFinite(retryDelayMs) || retryDelayMs < 0) {
-    throw invalidArgument("acquisition.retryDelayMs must be a non-negative number (milliseconds)");
-  }
-  if (!(typeof timeoutMs === "number" && timeoutMs >= 0)) {
-    throw invalidArgument("acquisition.timeoutMs must be a non-negative number (milliseconds)");
-  }
-  if (backoff !== "exponential" && backoff !== "fixed") {
-    throw invalidArgument('acquisition.backoff must be "exponential" or "fixed"');
-  }
-  if (typeof jitter !== "string" || !Object.hasOwn(JITTER, jitter)) {
-    throw invalidArgument('acquisition.jitter must be "equal", "full" or "none"');
-  }
-  if (onReleaseError !== undefined && typeof onReleaseError !== "function") {
-    throw invalidArgument("onReleaseError must be a function");
-  }
-  if (onEvent !== undefined && typeof onEvent !== "function") {
-    throw invalidArgument("onEvent must be a function");
-  }
-  if (autoExtend !== undefined && typeof autoExtend !== "boolean") {
-    throw invalidArgument("autoExtend must be true or false");
-  }
+  checkType("onReleaseError", onReleaseError ?? undefined, "function");
+  checkType("onEvent", onEvent ?? undefined, "function");
+  checkType("autoExtend", autoExtend, "boolean");
+  checkType("throwIfLost", throwIfLost, "boolean");
+  checkType("name", name, "string");
   /** @type {LockPlan} */
   const plan = {
     key,
     ttlMs,
     signal,
     acquisitionSignal,
-    onReleaseError,
-    onEvent,
-    autoExtend: autoExtend === true,
-    maxRetries,
-    retryDelayMs,
-    exponential: backoff === "exponential",
-    jitter: JITTER[/** @type {keyof typeof JITTER} */ (jitter)],
-    timeoutMs,
+    onReleaseError: onReleaseError ?? undefined,
+    onEvent: onEvent ?? undefined,
+    autoExtend,
+    throwIfLost,
+    name,
+    limits,
   };
   checkNotCancelled(plan);
   return plan;
+}
+
+/**
+ * @param {any} config
+ * @param {any} acquisition
+ * @param {boolean} forEver whether a wait has no limit unless one is given
+ * @returns {number[] | null}
+ */
+function readLimits({ maxHoldMs = Infinity, minHoldMs = Infinity }, acquisition, forEver) {
+  if (acquisition === undefined) {
+    if (!forEver && maxHoldMs === Infinity && minHoldMs === Infinity) return null;
+    acquisition = {};
+  }
+  if (typeof acquisition !== "object" || acquisition === null) {
+    throw invalidArgument("acquisition must be an object");
+  }
+  refuseNearMisses(acquisition, ACQUISITION_FIELDS, "acquisition.");
+  const {
+    maxRetries = forEver ? Infinity : LOCK_DEFAULTS.maxRetries,
+    retryDelayMs = LOCK_DEFAULTS.retryDelayMs,
+    maxDelayMs = forEver ? LEAD_MAX_DELAY_MS : Infinity,
+    timeoutMs = forEver ? Infinity : LOCK_DEFAULTS.timeoutMs,
+    backoff = LOCK_DEFAULTS.backoff,
+    jitter = LOCK_DEFAULTS.jitter,
+  } = acquisition;
+  if (!(Number.isInteger(maxRetries) || maxRetries === Infinity) || maxRetries < 0) {
+    throw invalidArgument("acquisition.maxRetries must be a non-negative integer or Infinity");
+  }
+  if (!Number.isFinite(retryDelayMs) || retryDelayMs < 0) {
+    throw invalidArgument("acquisition.retryDelayMs must be a non-negative number (milliseconds)");
+  }
+  checkDuration("acquisition.maxDelayMs", maxDelayMs);
+  checkDuration("acquisition.timeoutMs", timeoutMs);
+  checkDuration("maxHoldMs", maxHoldMs);
+  checkDuration("minHoldMs", minHoldMs);
+  if (maxHoldMs === 0) throw invalidArgument("maxHoldMs must be greater than 0");
+  if (backoff !== "exponential" && backoff !== "fixed") {
+    throw invalidArgument('acquisition.backoff must be "exponential" or "fixed"');
+  }
+  if (typeof jitter !== "string" || !Object.hasOwn(JITTER, jitter)) {
+    throw invalidArgument('acquisition.jitter must be "equal", "full" or "none"');
+  }
+  return [
+    maxRetries,
+    retryDelayMs,
+    backoff === "exponential" ? 1 : 0,
+    JITTER[/** @type {keyof typeof JITTER} */ (jitter)],
+    timeoutMs,
+    maxDelayMs,
+    maxHoldMs,
+    minHoldMs,
+  ];
+}
+
+/** A would-be leader that hears nothing of the lock asks at least that often. */
+const LEAD_MAX_DELAY_MS = 1000;
+
+/**
+ * @param {string} name
+ * @param {unknown} value
+ * @param {string} type
+ */
+function checkType(name, value, type) {
+  if (value === undefined || typeof value === type) return;
+  const what = { boolean: "true or false", function: "a function", string: "a string" }[type];
+  throw invalidArgument(`${name} must be ${what}`);
+}
+
+/**
+ * @param {string} name
+ * @param {unknown} ms
+ */
+function checkDuration(name, ms) {
+  if (!(typeof ms === "number" && ms >= 0)) {
+    throw invalidArgument(`${name} must be a non-negative number (milliseconds)`);
+  }
+}
+
+/**
+ * A program may pass fields of its own along, but a misspelt one would do nothing, silently.
+ * @param {object} fields
+ * @param {string[]} known
+ * @param {string} path
+ */
+function refuseNearMisses(fields, known, path) {
+  for (const name in fields) {
+    if (known.includes(name)) continue;
+    const meant = nearMiss(name, known);
+    if (meant !== undefined) {
+      throw invalidArgument(`Unknown option "${path}${name}": did you mean "${path}${meant}"?`);
+    }
+  }
 }
 
 /**

@@ -1,8 +1,9 @@
-// lock() with its two call forms, and the backend it uses when none is given.
+// The forms without a backend, and the one that they use.
 
 import { invalidArgument, toError } from "../base/errors.js";
-import { createBackend } from "../targets/open.js";
-import { createAutoLock, lockWith } from "./run.js";
+import { holdWith, tryHoldWith } from "./hold.js";
+import { leadWith } from "./lead.js";
+import { lockWith, tryLockWith } from "./lock.js";
 
 /** @import { FencingCapabilities, ManagedLockBackend } from "../../index.js" */
 
@@ -13,8 +14,10 @@ const HOST_WIDE = "sqlite:";
  * @type {Map<string, ManagedLockBackend<FencingCapabilities>>} */
 const defaults = new Map();
 
-function defaultBackend() {
+async function defaultBackend() {
   const url = process.env.SYNCGUARD_URL || HOST_WIDE;
+  // Only now: who brings a backend along need not load all of them.
+  const { createBackend } = await import("../targets/open.js");
   let backend = defaults.get(url);
   if (backend === undefined) {
     try {
@@ -28,33 +31,32 @@ function defaultBackend() {
 }
 
 /**
- * `lock(fn, config)` or `lock(backend, fn, config)`.
- * @param {any} backendOrFn
- * @param {any} fnOrConfig
- * @param {any} [config]
- * @returns {Promise<any>}
+ * With a backend first, or with the default one.
+ * @param {(backend: any, fn: any, config: any) => Promise<any>} form
+ * @returns {(...args: any[]) => Promise<any>}
  */
-export function lock(backendOrFn, fnOrConfig, config) {
-  if (typeof backendOrFn === "function" && typeof fnOrConfig !== "function") {
-    return lockByDefault(backendOrFn, fnOrConfig);
-  }
-  return lockWith(backendOrFn, fnOrConfig, config);
+function withFunction(form) {
+  return (backendOrFn, fnOrConfig, config) => {
+    if (typeof backendOrFn === "function" && typeof fnOrConfig !== "function") {
+      return defaultBackend().then((backend) => form(backend, backendOrFn, fnOrConfig));
+    }
+    return form(backendOrFn, fnOrConfig, config);
+  };
 }
 
 /**
- * Async, so that a backend that cannot be opened rejects.
- * @param {any} fn
- * @param {any} config
+ * @param {(backend: any, config: any) => Promise<any>} form
+ * @returns {(...args: any[]) => Promise<any>}
  */
-async function lockByDefault(fn, config) {
-  return lockWith(defaultBackend(), fn, config);
+function withoutFunction(form) {
+  return (...args) =>
+    args.length < 2
+      ? defaultBackend().then((backend) => form(backend, args[0]))
+      : form(args[0], args[1]);
 }
 
-/**
- * lock() bound to the backend of a URL.
- * @param {string | URL} url
- * @param {any} [options]
- */
-export function createLock(url, options) {
-  return createAutoLock(createBackend(url, options));
-}
+export const lock = withFunction(lockWith);
+export const tryLock = withFunction(tryLockWith);
+export const lead = withFunction(leadWith);
+export const hold = withoutFunction(holdWith);
+export const tryHold = withoutFunction(tryHoldWith);

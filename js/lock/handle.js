@@ -4,14 +4,7 @@ import { checkHooks, LONGEST_TIMER_MS } from "../base/config.js";
 import { checkBackend, invalidArgument, LockError, toError } from "../base/errors.js";
 import { checkSignal } from "../base/signal.js";
 
-/** @import { BackendHooks, CustomLockBackend, DisposableLockHandle, ExtendResult, OnReleaseError, ReleaseResult } from "../../index.js" */
-
-/**
- * The two operations a handle needs. They never throw synchronously.
- * @typedef {object} HandleOps
- * @property {(lockId: string, key: string, signal?: AbortSignal) => Promise<ReleaseResult>} release
- * @property {(lockId: string, ttlMs: number, signal?: AbortSignal) => Promise<ExtendResult>} extend
- */
+/** @import { BackendHooks, CustomLockBackend, DisposableLockHandle, OnReleaseError, ReleaseResult } from "../../index.js" */
 
 /**
  * How results and backends dispose, so that a decorator can keep to it.
@@ -30,24 +23,23 @@ export function rememberHooks(owner, hooks) {
 }
 
 /**
- * @param {object} result
- * @param {object} backend
+ * @param {object} owner
  * @returns {BackendHooks | undefined}
  */
-export function hooksOf(result, backend) {
-  return knownHooks.get(result) ?? knownHooks.get(backend);
+export function hooksOf(owner) {
+  return knownHooks.get(owner);
 }
 
-/** What a handle remembers: whether its one release has been started. */
-export class Held {
+/** The one release of a handle, and how it ends with its scope. */
+export class Disposal {
   /**
-   * @param {HandleOps} ops
+   * @param {(signal?: AbortSignal) => Promise<ReleaseResult>} releaseLock never throws synchronously
    * @param {string} lockId
    * @param {string} key
    * @param {BackendHooks} hooks
    */
-  constructor(ops, lockId, key, hooks) {
-    this.ops = ops;
+  constructor(releaseLock, lockId, key, hooks) {
+    this.releaseLock = releaseLock;
     this.lockId = lockId;
     this.key = key;
     this.hooks = hooks;
@@ -64,14 +56,14 @@ export class Held {
   release(signal) {
     if (signal !== undefined) return this.#releaseWithSignal(signal);
     if (this.released !== undefined) return Promise.resolve({ ok: false });
-    return (this.released = this.ops.release(this.lockId, this.key));
+    return (this.released = this.releaseLock());
   }
 
   /** @param {AbortSignal} signal */
   async #releaseWithSignal(signal) {
     checkSignal(signal, { key: this.key, lockId: this.lockId });
     if (this.released !== undefined) return /** @type {const} */ ({ ok: false });
-    return await (this.released = this.ops.release(this.lockId, this.key, signal));
+    return await (this.released = this.releaseLock(signal));
   }
 
   /**
@@ -84,7 +76,9 @@ export class Held {
     try {
       await this.#releaseWithin(this.hooks.disposeTimeoutMs);
     } catch (error) {
-      if (own || error instanceof DisposeTimeout) notify(() => this.#report(toError(error)));
+      if (own || error instanceof DisposeTimeout) {
+        reportReleaseError(error, this.lockId, this.key, this.hooks.onReleaseError);
+      }
     }
   }
 
@@ -111,34 +105,49 @@ export class Held {
     const work = this.released ?? this.release(controller.signal);
     return Promise.race([work, timeout]).finally(() => clearTimeout(timer));
   }
+}
 
-  /** @param {Error} error */
-  #report(error) {
-    const { onReleaseError } = this.hooks;
-    if (onReleaseError !== undefined) {
-      notify(onReleaseError, error, { lockId: this.lockId, key: this.key, source: "disposal" });
-      return;
-    }
-    const { NODE_ENV, SYNCGUARD_DEBUG } = process.env;
-    if (NODE_ENV === "production" && SYNCGUARD_DEBUG !== "true") return;
+/**
+ * Tells that a lock could not be given back: the user's callback or else, outside production, the
+ * log. Never throws.
+ * @param {unknown} thrown
+ * @param {string} lockId
+ * @param {string} key
+ * @param {OnReleaseError | undefined} onReleaseError
+ */
+export function reportReleaseError(thrown, lockId, key, onReleaseError) {
+  const error = toError(thrown);
+  if (onReleaseError !== undefined) {
+    notify(onReleaseError, error, { lockId, key, source: "disposal" });
+    return;
+  }
+  if (!isDebugging()) return;
+  notify(() =>
     console.error("[SyncGuard] Lock disposal failed:", {
-      error: this.#redact(String(error.message)),
+      error: redacted(String(error.message), [lockId, key]),
       errorName: error.name,
       ...(error instanceof LockError && { code: error.code }),
       source: "disposal",
-    });
-  }
+    }),
+  );
+}
 
-  /**
-   * The message of a custom backend's error may name the lock: it is not for logs.
-   * @param {string} text
-   */
-  #redact(text) {
-    for (const secret of [this.lockId, this.key]) {
-      if (typeof secret === "string" && secret !== "") text = text.replaceAll(secret, "[redacted]");
-    }
-    return text;
+/** Whether a person may want to see what went wrong. */
+export function isDebugging() {
+  const { NODE_ENV, SYNCGUARD_DEBUG } = process.env;
+  return NODE_ENV !== "production" || SYNCGUARD_DEBUG === "true";
+}
+
+/**
+ * The message of a custom backend's error may name the lock: it is not for logs.
+ * @param {string} text
+ * @param {unknown[]} secrets
+ */
+function redacted(text, secrets) {
+  for (const secret of secrets) {
+    if (typeof secret === "string" && secret !== "") text = text.replaceAll(secret, "[redacted]");
   }
+  return text;
 }
 
 class DisposeTimeout extends LockError {
@@ -150,8 +159,8 @@ class DisposeTimeout extends LockError {
   constructor(timeoutMs, key, lockId) {
     super(
       "NetworkTimeout",
-      `The release did not finish within disposeTimeoutMs (${timeoutMs} ms): ` +
-        "unless it still arrives, the lock ends when its ttl does",
+      `The release timed out: it did not finish within disposeTimeoutMs (${timeoutMs} ms). ` +
+        "Unless it still arrives, the lock ends when its ttl does",
       { key, lockId },
     );
   }
@@ -172,52 +181,54 @@ export function notify(callback, ...args) {
 }
 
 const failNothing = async () => /** @type {const} */ ({ ok: false });
-const disposeNothing = async () => {};
+const nothingToRelease = {
+  reason: /** @type {const} */ ("locked"),
+  release: failNothing,
+  extend: failNothing,
+  [Symbol.asyncDispose]: async () => {},
+};
+const neverHeld = () => new LockError("LockLost", "The lock was never held: another has it");
+/** @type {AbortSignal | undefined} */
+let neverHeldSignal;
 
 /** The result of an acquire that found the key locked. */
 export function contended() {
   return {
     ok: /** @type {const} */ (false),
-    reason: /** @type {const} */ ("locked"),
-    release: failNothing,
-    extend: failNothing,
-    [Symbol.asyncDispose]: disposeNothing,
+    ...nothingToRelease,
+    isHeld: () => false,
+    throwIfLost() {
+      throw neverHeld();
+    },
+    get signal() {
+      return (neverHeldSignal ??= AbortSignal.abort(neverHeld()));
+    },
   };
 }
 
 /**
- * @param {any} backend any object with release and extend
- * @returns {HandleOps}
- */
-function opsOf(backend) {
-  return {
-    release: async (lockId, _key, signal) =>
-      await backend.release(signal === undefined ? { lockId } : { lockId, signal }),
-    extend: async (lockId, ttlMs, signal) =>
-      await backend.extend(signal === undefined ? { lockId, ttlMs } : { lockId, ttlMs, signal }),
-  };
-}
-
-/**
- * The methods of a handle for a lock that any backend granted.
+ * What any backend granted, with the methods of a handle.
+ * @template {{ lockId: string }} R
  * @param {Pick<CustomLockBackend, "release" | "extend">} backend
- * @param {{ lockId: string }} result
+ * @param {R} result
  * @param {string} key
  * @param {OnReleaseError} [onReleaseError]
  * @param {number} [disposeTimeoutMs]
- * @returns {DisposableLockHandle}
+ * @returns {R & DisposableLockHandle}
  */
 export function createDisposableHandle(backend, result, key, onReleaseError, disposeTimeoutMs) {
   checkBackend(backend, ["release", "extend"]);
   const hooks = checkHooks(onReleaseError, disposeTimeoutMs);
   const { lockId } = result;
-  const ops = opsOf(backend);
-  const held = new Held(ops, lockId, key, hooks);
+  const release = async (/** @type {AbortSignal | undefined} */ signal) =>
+    await backend.release(signal === undefined ? { lockId } : { lockId, signal });
+  const disposal = new Disposal(release, lockId, key, hooks);
   return {
-    release: (/** @type {AbortSignal | undefined} */ signal) => held.release(signal),
-    extend: (/** @type {number} */ ttlMs, /** @type {AbortSignal | undefined} */ signal) =>
-      ops.extend(lockId, ttlMs, signal),
-    [Symbol.asyncDispose]: () => held.dispose(),
+    ...result,
+    release: (/** @type {AbortSignal | undefined} */ signal) => disposal.release(signal),
+    extend: async (/** @type {number} */ ttlMs, /** @type {AbortSignal | undefined} */ signal) =>
+      await backend.extend(signal === undefined ? { lockId, ttlMs } : { lockId, ttlMs, signal }),
+    [Symbol.asyncDispose]: () => disposal.dispose(),
   };
 }
 
@@ -235,9 +246,8 @@ export function decorateAcquireResult(backend, result, key, onReleaseError, disp
   if (typeof result !== "object" || result === null) {
     throw invalidArgument("The result to decorate must be what a backend's acquire() returned");
   }
-  if (!result.ok) return { ...result, ...contended() };
-  const handle = createDisposableHandle(backend, result, key, onReleaseError, disposeTimeoutMs);
-  const decorated = { ...result, ...handle };
+  if (!result.ok) return { ...result, ...nothingToRelease };
+  const decorated = createDisposableHandle(backend, result, key, onReleaseError, disposeTimeoutMs);
   rememberHooks(decorated, { onReleaseError, disposeTimeoutMs });
   return decorated;
 }
@@ -250,7 +260,7 @@ export function decorateAcquireResult(backend, result, key, onReleaseError, disp
  * @returns {Promise<any>}
  */
 export async function acquireHandle(backend, opts) {
-  checkBackend(backend, ["acquire", "release", "extend"]);
+  checkBackend(backend, ["acquire"]);
   const result = await backend.acquire(opts);
   if (typeof result?.[Symbol.asyncDispose] === "function") return result;
   return decorateAcquireResult(backend, result, opts.key);

@@ -1,14 +1,160 @@
-// One event for each operation of a backend.
+// Events: a sink beside the operations and the engine. Who is observed does nothing else than who
+// is not.
 
 import { FAILURE_REASON } from "../base/constants.js";
 import { checkBackend, invalidArgument, unreadableOptions } from "../base/errors.js";
-import { decorateAcquireResult, hooksOf, notify } from "./handle.js";
 import { hashKey } from "../base/keys.js";
+import { engineOf, nativeOf } from "../native/engine.js";
+import { decorateAcquireResult, Disposal, hooksOf, notify, rememberHooks } from "./handle.js";
 
 /** @import { LockEvent, TelemetryOptions } from "../../index.js" */
+/** @typedef {import("../native/engine.js").Engine} Engine */
+
+/**
+ * What an event tells beside who and what: how it went (an error, or the operation's result), and
+ * figures.
+ * @typedef {object} Facts
+ * @property {any} [outcome]
+ * @property {string | undefined} [backend]
+ * @property {string | undefined} [name]
+ * @property {number} [durationMs]
+ */
+
+/**
+ * @typedef {object} Observer
+ * @property {(type: LockEvent["type"], key: string | undefined, lockId: string | undefined, error: any, facts: Facts) => void} emit
+ */
+
+/**
+ * What withTelemetry() made, for those who look behind it.
+ * @typedef {object} Decoration
+ * @property {any} inner
+ * @property {Observer} observer
+ * @property {Record<"acquire" | "release" | "extend", Function>} original
+ */
+
+/** @type {WeakMap<object, Decoration>} */
+const decorations = new WeakMap();
+
+/** @type {readonly Observer[]} */
+const NOBODY = [];
 
 // Keys that look like this stay hidden under `includeRaw: true`; a predicate may still show them.
 const SENSITIVE = /token|secret|passw|credential|api[-_]?key/i;
+
+/**
+ * The engine of a backend, and who observes it.
+ * @param {any} backend
+ * @param {boolean} extends_ whether it must be able to extend
+ * @returns {{ engine: Engine, observers: readonly Observer[] }}
+ */
+export function accessTo(backend, extends_) {
+  const decoration = decorations.get(backend);
+  if (decoration === undefined || isReplaced(backend, decoration)) {
+    return { engine: engineOf(backend, extends_), observers: NOBODY };
+  }
+  const { engine, observers } = accessTo(decoration.inner, extends_);
+  return { engine, observers: [...observers, decoration.observer] };
+}
+
+/**
+ * @param {any} backend
+ * @param {Decoration} decoration
+ */
+function isReplaced(backend, { original }) {
+  return (
+    backend.acquire !== original.acquire ||
+    backend.release !== original.release ||
+    backend.extend !== original.extend
+  );
+}
+
+/**
+ * The native backend, however often it is decorated.
+ * @param {any} backend
+ * @returns {import("../native/addon.js").NativeBackend | undefined}
+ */
+export function nativeBehind(backend) {
+  const decoration = decorations.get(backend);
+  return decoration === undefined ? nativeOf(backend) : nativeBehind(decoration.inner);
+}
+
+/**
+ * @param {TelemetryOptions} options
+ * @returns {Observer}
+ */
+export function observerOf(options) {
+  /** @type {TelemetryOptions["onEvent"]} */
+  let onEvent;
+  /** @type {TelemetryOptions["includeRaw"]} */
+  let includeRaw;
+  try {
+    ({ onEvent, includeRaw = false } = options);
+  } catch (cause) {
+    throw unreadableOptions("withTelemetry(backend, { onEvent })", options, cause);
+  }
+  if (typeof onEvent !== "function") throw invalidArgument("onEvent must be a function");
+  if (typeof includeRaw !== "boolean" && typeof includeRaw !== "function") {
+    throw invalidArgument("includeRaw must be true, false or a function");
+  }
+
+  /**
+   * @param {LockEvent} event
+   * @param {string | undefined} key
+   * @returns {boolean}
+   */
+  function mayShow(event, key) {
+    if (typeof includeRaw === "boolean") return includeRaw && !SENSITIVE.test(key ?? "");
+    try {
+      return includeRaw?.(event) === true;
+    } catch {
+      return false;
+    }
+  }
+
+  return {
+    emit(type, key, lockId, error, { outcome, ...figures }) {
+      /** @type {LockEvent} */
+      const event = { type, ...judge(type, error, outcome) };
+      if (key !== undefined) event.keyHash = hashKey(key);
+      if (lockId !== undefined) event.lockIdHash = hashKey(lockId);
+      for (const [name, value] of Object.entries(figures)) {
+        if (value !== undefined) /** @type {any} */ (event)[name] = value;
+      }
+      if (mayShow(event, key)) {
+        if (key !== undefined) event.key = key;
+        if (lockId !== undefined) event.lockId = lockId;
+      }
+      notify(onEvent, event);
+    },
+  };
+}
+
+/**
+ * @param {LockEvent["type"]} type
+ * @param {any} error
+ * @param {any} outcome
+ * @returns {Pick<LockEvent, "result" | "reason" | "code">}
+ */
+function judge(type, error, outcome) {
+  if (error !== undefined) {
+    const code = typeof error?.code === "string" ? { code: error.code } : undefined;
+    const timedOut = error?.code === "AcquisitionTimeout" && error.cause === undefined;
+    return { result: "fail", ...code, ...(timedOut && { reason: "locked" }) };
+  }
+  switch (type) {
+    case "heartbeat":
+      return { result: "ok" };
+    case "isLocked":
+      return { result: outcome ? "ok" : "fail" };
+    case "lookup":
+      return { result: outcome ? "ok" : "fail" };
+  }
+  if (outcome?.ok) return { result: "ok" };
+  // Custom backends may say the reason in the open.
+  const reason = outcome?.[FAILURE_REASON]?.reason ?? outcome?.reason;
+  return { result: "fail", ...(reason !== undefined && { reason }) };
+}
 
 /**
  * @param {unknown} opts
@@ -32,118 +178,79 @@ function readString(opts, name) {
  * @returns {any}
  */
 export function withTelemetry(backend, options) {
-  /** @type {TelemetryOptions["onEvent"]} */
-  let onEvent;
-  /** @type {TelemetryOptions["includeRaw"]} */
-  let includeRaw;
-  try {
-    ({ onEvent, includeRaw = false } = options);
-  } catch (cause) {
-    throw unreadableOptions("withTelemetry(backend, { onEvent })", options, cause);
-  }
-  if (typeof onEvent !== "function") throw invalidArgument("onEvent must be a function");
-  if (typeof includeRaw !== "boolean" && typeof includeRaw !== "function") {
-    throw invalidArgument("includeRaw must be true, false or a function");
-  }
+  const observer = observerOf(options);
   checkBackend(backend, ["acquire", "release"]);
-
-  /**
-   * @param {LockEvent} event
-   * @param {string | undefined} key
-   * @returns {boolean}
-   */
-  function mayShow(event, key) {
-    if (typeof includeRaw === "boolean") return includeRaw && !SENSITIVE.test(key ?? "");
-    try {
-      return includeRaw?.(event) === true;
-    } catch {
-      return false;
-    }
-  }
+  const kind = backend.capabilities?.backend;
 
   /**
    * @param {LockEvent["type"]} type
    * @param {string | undefined} key
    * @param {string | undefined} lockId
-   * @param {"ok" | "fail"} result
-   * @param {LockEvent["reason"]} [reason]
+   * @param {() => Promise<any>} call
    */
-  function emit(type, key, lockId, result, reason) {
-    /** @type {LockEvent} */
-    const event = { type, result };
-    if (key !== undefined) event.keyHash = hashKey(key);
-    if (lockId !== undefined) event.lockIdHash = hashKey(lockId);
-    if (reason !== undefined) event.reason = reason;
-    if (mayShow(event, key)) {
-      if (key !== undefined) event.key = key;
-      if (lockId !== undefined) event.lockId = lockId;
+  async function observed(type, key, lockId, call) {
+    const started = performance.now();
+    const facts = () => ({ backend: kind, durationMs: performance.now() - started });
+    let outcome;
+    try {
+      outcome = await call();
+    } catch (error) {
+      observer.emit(type, key, lockId, error, facts());
+      throw error;
     }
-    notify(onEvent, event);
+    observer.emit(type, key, lockId ?? outcome?.lockId, undefined, { ...facts(), outcome });
+    return outcome;
   }
+
+  /** @param {"acquire" | "release" | "extend" | "isLocked" | "lookup"} type */
+  const operation = (type) => async (/** @type {any} */ opts) =>
+    observed(type, readString(opts, "key"), readString(opts, "lockId"), () => backend[type](opts));
 
   /**
-   * @param {"release" | "extend" | "isLocked" | "lookup"} type
-   * @param {(result: any) => ["ok"] | ["fail", LockEvent["reason"]?]} judge
+   * Handles whose release and extend are seen too.
+   * @param {any} result
+   * @param {string} key
    */
-  function observed(type, judge) {
-    return async (/** @type {any} */ opts) => {
-      const key = readString(opts, "key");
-      const lockId = readString(opts, "lockId");
-      let result;
-      try {
-        result = await backend[type](opts);
-      } catch (error) {
-        emit(type, key, lockId, "fail");
-        throw error;
-      }
-      const [outcome, reason] = judge(result);
-      emit(type, key, lockId, outcome, reason);
-      return result;
-    };
+  function withObservedMethods(result, key) {
+    const hooks = hooksOf(result) ?? hooksOf(backend) ?? {};
+    if (nativeBehind(backend) === undefined || result?.ok !== true) {
+      const { onReleaseError, disposeTimeoutMs } = hooks;
+      return decorateAcquireResult(decorated, result, key, onReleaseError, disposeTimeoutMs);
+    }
+    // In place: a copy would call its getters.
+    const { lockId, release, extend } = result;
+    const disposal = new Disposal(
+      (signal) => observed("release", undefined, lockId, () => release(signal)),
+      lockId,
+      key,
+      hooks,
+    );
+    result.release = (/** @type {AbortSignal} */ signal) => disposal.release(signal);
+    result.extend = (/** @type {number} */ ttlMs, /** @type {AbortSignal} */ signal) =>
+      observed("extend", undefined, lockId, () => extend(ttlMs, signal));
+    result[Symbol.asyncDispose] = () => disposal.dispose();
+    return result;
   }
 
+  const acquireObserved = operation("acquire");
   /** @type {any} */
   const decorated = {
-    async acquire(/** @type {any} */ opts) {
-      const key = readString(opts, "key");
-      let result;
-      try {
-        result = await backend.acquire(opts);
-      } catch (error) {
-        emit("acquire", key, undefined, "fail");
-        throw error;
-      }
-      if (result?.ok) emit("acquire", key, result.lockId, "ok");
-      else emit("acquire", key, undefined, "fail", result?.reason);
-      // A handle that goes through this backend, so that its release and extend are seen too.
-      const hooks = hooksOf(result, backend);
-      return decorateAcquireResult(
-        decorated,
-        result,
-        key ?? "",
-        hooks?.onReleaseError,
-        hooks?.disposeTimeoutMs,
-      );
-    },
-    release: observed("release", judgeMutation),
-    extend: observed("extend", judgeMutation),
-    isLocked: observed("isLocked", () => ["ok"]),
-    lookup: observed("lookup", (info) => (info ? ["ok"] : ["fail", "not-found"])),
+    acquire: async (/** @type {any} */ opts) =>
+      withObservedMethods(await acquireObserved(opts), readString(opts, "key") ?? ""),
+    release: operation("release"),
+    extend: operation("extend"),
+    isLocked: operation("isLocked"),
+    lookup: operation("lookup"),
     capabilities: backend.capabilities,
   };
-  if (typeof backend.close === "function") decorated.close = () => backend.close();
+  if (typeof backend.close === "function") {
+    decorated.close = (/** @type {any} */ opts) => backend.close(opts);
+  }
   if (typeof backend[Symbol.asyncDispose] === "function") {
     decorated[Symbol.asyncDispose] = () => backend[Symbol.asyncDispose]();
   }
+  const { acquire, release, extend } = decorated;
+  decorations.set(decorated, { inner: backend, observer, original: { acquire, release, extend } });
+  rememberHooks(decorated, hooksOf(backend) ?? {});
   return decorated;
-}
-
-/**
- * @param {any} result
- * @returns {["ok"] | ["fail", LockEvent["reason"]?]}
- */
-function judgeMutation(result) {
-  if (result?.ok) return ["ok"];
-  // Custom backends may say the reason in the open.
-  return ["fail", result?.[FAILURE_REASON]?.reason ?? result?.reason];
 }

@@ -2,7 +2,6 @@
 
 import { openNative, settled, settledOrAborted } from "./bridge.js";
 import { readHooks } from "../base/config.js";
-import { FENCE_THRESHOLDS } from "../base/constants.js";
 import {
   BAD_LOCK_ID,
   BAD_TTL,
@@ -11,75 +10,28 @@ import {
   replyError,
   unreadableOptions,
 } from "../base/errors.js";
-import { noteExtension } from "../lock/extensions.js";
-import { logFenceWarning } from "../base/fence.js";
-import { contended, Held, rememberHooks } from "../lock/handle.js";
-import { attachRawData, failure, sanitizeLockInfo } from "../base/results.js";
+import { attachRawData, sanitizeLockInfo } from "../base/results.js";
 import { aborted, checkSignal } from "../base/signal.js";
+import { contended, rememberHooks } from "../lock/handle.js";
+import { knowNative } from "./engine.js";
+import { grantedHandle } from "./handle.js";
+import {
+  ACQUIRED,
+  ERROR,
+  INFO,
+  LOCKED,
+  NO,
+  readExtended,
+  readGrant,
+  readInfo,
+  readReleased,
+  YES,
+} from "./replies.js";
 
 /** @import { BackendCapabilities, ManagedLockBackend } from "../../index.js" */
 /** @typedef {import("./addon.js").NativeBackend} NativeBackend */
-/** @typedef {import("../lock/handle.js").HandleOps} HandleOps */
 
-// First characters of replies.
-const ACQUIRED = 0x41; // A lockId(22) fence(15) expiresAtMs , validForMs
-const LOCKED = 0x4c; // L
-const YES = 0x31; // 1 [expiresAtMs]
-const NO = 0x30; // 0
-const EXPIRED = 0x32; // 2
-const INFO = 0x49; // I lockId(22) fence(15) expiresAtMs , acquiredAtMs , key
-const ERROR = 0x45; // E {json}
-const { asyncDispose } = Symbol;
-const LOCK_ID_END = 23;
-const FENCE_END = 38;
-
-/**
- * What lock() needs to take the short way, for backends made here.
- * @typedef {object} NativeAccess
- * @property {NativeBackend} native
- * @property {HandleOps} ops
- * @property {Function} acquire
- * @property {Function} release
- * @property {Function} extend
- */
-
-/** @type {WeakMap<object, NativeAccess>} */
-const access = new WeakMap();
-
-/**
- * The native side of a backend, unless one of its operations was replaced (a spy, a wrapper):
- * then these must be called.
- * @param {any} backend
- * @returns {NativeAccess | undefined}
- */
-export function nativeAccess(backend) {
-  const found = access.get(backend);
-  if (
-    found !== undefined &&
-    backend.acquire === found.acquire &&
-    backend.release === found.release &&
-    backend.extend === found.extend
-  ) {
-    return found;
-  }
-  return undefined;
-}
-
-/**
- * @param {string} reply an `A…`
- * @param {string} key
- */
-export function readGrant(reply, key) {
-  const comma = reply.indexOf(",", FENCE_END);
-  const fence = reply.slice(LOCK_ID_END, FENCE_END);
-  if (fence > FENCE_THRESHOLDS.WARN) logFenceWarning(fence, key);
-  return {
-    lockId: reply.slice(1, LOCK_ID_END),
-    fence,
-    expiresAtMs: Number(reply.slice(FENCE_END, comma)),
-    validForMs: Number(reply.slice(comma + 1)),
-  };
-}
+const CLOSE_TIMEOUT_MS = 10_000;
 
 /**
  * Waits for a reply if it is not there yet; throws when the signal is aborted first.
@@ -89,7 +41,7 @@ export function readGrant(reply, key) {
  * @param {{ key?: string, lockId?: string }} context
  * @returns {string | Promise<string>}
  */
-function answer(native, reply, signal, context) {
+export function answer(native, reply, signal, context) {
   // Not an async function: that would cost turns of the microtask queue.
   if (typeof reply === "string") return reply;
   if (signal === undefined) return settled(reply);
@@ -111,47 +63,30 @@ async function settledUnlessAborted(native, id, signal, context) {
 
 /**
  * @param {NativeBackend} native
- * @returns {HandleOps}
+ * @param {string} lockId
+ * @param {string | null} key wakes a caller of this process that waits for it
+ * @param {AbortSignal} [signal]
  */
-function operations(native) {
-  return {
-    async release(lockId, key, signal) {
-      if (signal !== undefined) checkSignal(signal);
-      let reply = native.release(lockId, key);
-      if (typeof reply !== "string") reply = await answer(native, reply, signal, { lockId });
-      switch (reply.charCodeAt(0)) {
-        case YES:
-          return { ok: true };
-        case NO:
-          return failure("not-found");
-        case EXPIRED:
-          return failure("expired");
-        default:
-          throw replyError(reply, { lockId });
-      }
-    },
+export async function releaseLock(native, lockId, key, signal) {
+  if (signal !== undefined) checkSignal(signal);
+  let reply = native.release(lockId, key);
+  if (typeof reply !== "string") reply = await answer(native, reply, signal, { lockId });
+  return readReleased(reply, { lockId });
+}
 
-    async extend(lockId, ttlMs, signal) {
-      if (typeof ttlMs !== "number") throw invalidArgument(BAD_TTL);
-      if (signal !== undefined) checkSignal(signal);
-      const startedAt = performance.now();
-      let reply = native.extend(lockId, ttlMs);
-      if (typeof reply !== "string") reply = await answer(native, reply, signal, { lockId });
-      switch (reply.charCodeAt(0)) {
-        case YES: {
-          const expiresAtMs = Number(reply.slice(1));
-          noteExtension(lockId, expiresAtMs, startedAt + ttlMs);
-          return { ok: true, expiresAtMs };
-        }
-        case NO:
-          return failure("not-found");
-        case EXPIRED:
-          return failure("expired");
-        default:
-          throw replyError(reply, { lockId });
-      }
-    },
-  };
+/**
+ * @param {NativeBackend} native
+ * @param {string} lockId
+ * @param {number} ttlMs
+ * @param {AbortSignal} [signal]
+ * @param {(validUntil: number) => void} [onValid]
+ */
+export async function extendLock(native, lockId, ttlMs, signal, onValid) {
+  if (typeof ttlMs !== "number") throw invalidArgument(BAD_TTL);
+  if (signal !== undefined) checkSignal(signal);
+  let reply = native.extend(lockId, ttlMs);
+  if (typeof reply !== "string") reply = await answer(native, reply, signal, { lockId });
+  return readExtended(reply, { lockId }, onValid);
 }
 
 /**
@@ -160,13 +95,12 @@ function operations(native) {
  * @param {object} nativeConfig what the native side deserializes
  * @param {unknown} options the user's options; those that all backends share are read here
  * @param {C} capabilities
+ * @param {number} [target] the number under which the user's client is asked
  * @returns {ManagedLockBackend<C>}
  */
-export function createNativeBackend(kind, nativeConfig, options, capabilities) {
+export function createNativeBackend(kind, nativeConfig, options, capabilities, target) {
   const hooks = readHooks(options);
-  const native = openNative(kind, nativeConfig);
-  const ops = operations(native);
-  const { release: releaseLock, extend: extendLock } = ops;
+  const native = openNative(kind, nativeConfig, target);
 
   /** @param {any} opts */
   async function acquire(opts) {
@@ -185,21 +119,7 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities) {
     const tag = reply.charCodeAt(0);
     if (tag === LOCKED) return contended();
     if (tag !== ACQUIRED) throw replyError(reply, { key });
-    const { lockId, expiresAtMs, fence } = readGrant(reply, key);
-    const held = new Held(ops, lockId, key, hooks);
-    /** @type {any} */
-    const result = {
-      ok: true,
-      lockId,
-      expiresAtMs,
-      fence,
-      release: (/** @type {AbortSignal} */ signal) => held.release(signal),
-      extend: (/** @type {number} */ ttlMs, /** @type {AbortSignal} */ signal) =>
-        extendLock(lockId, ttlMs, signal),
-    };
-    // Far cheaper than a computed name in the literal.
-    result[asyncDispose] = () => held.dispose();
-    return result;
+    return grantedHandle(native, readGrant(reply, key), key, hooks);
   }
 
   /** @param {any} opts */
@@ -212,7 +132,7 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities) {
       throw unreadableOptions("release({ lockId })", opts, cause);
     }
     if (typeof lockId !== "string") throw invalidArgument(BAD_LOCK_ID);
-    return releaseLock(lockId, /** @type {any} */ (null), signal);
+    return releaseLock(native, lockId, null, signal);
   }
 
   /** @param {any} opts */
@@ -225,7 +145,7 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities) {
       throw unreadableOptions("extend({ lockId, ttlMs })", opts, cause);
     }
     if (typeof lockId !== "string") throw invalidArgument(BAD_LOCK_ID);
-    return extendLock(lockId, ttlMs, signal);
+    return extendLock(native, lockId, ttlMs, signal);
   }
 
   /** @param {any} opts */
@@ -267,20 +187,17 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities) {
     const tag = reply.charCodeAt(0);
     if (tag === NO) return null;
     if (tag !== INFO) throw replyError(reply, context);
-    const comma = reply.indexOf(",", FENCE_END);
-    const secondComma = reply.indexOf(",", comma + 1);
-    const raw = {
-      lockId: reply.slice(1, LOCK_ID_END),
-      fence: reply.slice(LOCK_ID_END, FENCE_END),
-      expiresAtMs: Number(reply.slice(FENCE_END, comma)),
-      acquiredAtMs: Number(reply.slice(comma + 1, secondComma)),
-      key: reply.slice(secondComma + 1),
-    };
+    const raw = readInfo(reply);
     return attachRawData(sanitizeLockInfo(raw, capabilities), raw);
   }
 
-  async function close() {
-    const reply = await answer(native, native.close(), undefined, {});
+  /** @param {any} [opts] */
+  async function close(opts) {
+    const timeoutMs = opts?.timeoutMs ?? CLOSE_TIMEOUT_MS;
+    if (!(typeof timeoutMs === "number" && timeoutMs >= 0)) {
+      throw invalidArgument("timeoutMs must be a non-negative number (milliseconds)");
+    }
+    const reply = await answer(native, native.close(timeoutMs), undefined, {});
     if (reply.charCodeAt(0) === ERROR) throw replyError(reply);
   }
 
@@ -293,10 +210,10 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities) {
       lookup,
       capabilities: Object.freeze({ ...capabilities }),
       close,
-      [Symbol.asyncDispose]: close,
+      [Symbol.asyncDispose]: () => close(),
     })
   );
-  access.set(backend, { native, ops, acquire, release, extend });
+  knowNative(backend, native, { acquire, release, extend });
   rememberHooks(backend, hooks);
   return backend;
 }

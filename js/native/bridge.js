@@ -1,12 +1,16 @@
-// The meeting point with the native side: pending operations, and what keeps the process alive.
+// The meeting point with the native side: pending operations, what keeps the process alive, and
+// what the native side asks of JavaScript.
 //
 // An operation answers with a string at once or with the number under which its answer will come.
 // All answers that are ready arrive together in one call of `onBatch`.
 
 import { setInterval } from "node:timers";
-import { Bridge, open } from "./addon.js";
+import { Bridge, open, openOwn, openSpied } from "./addon.js";
+import { LONGEST_TIMER_MS } from "../base/config.js";
 import { replyError } from "../base/errors.js";
 import { offAbort, onAbort } from "../base/signal.js";
+import { forget } from "../base/thrown.js";
+import { ask } from "./questions.js";
 
 /** @typedef {import("./addon.js").NativeBackend} NativeBackend */
 /** @typedef {(reply: string) => void} Settle */
@@ -15,12 +19,15 @@ import { offAbort, onAbort } from "../base/signal.js";
  * @type {Map<number, Settle>} */
 const pending = new Map();
 
-/** Heartbeats: they end with the work they protect and keep nothing alive themselves.
+/** Those who want to hear of a hold or an alarm. They keep nothing alive themselves.
  * @type {Map<number, Settle>} */
-const background = new Map();
+const listeners = new Map();
+
+/** The timers of the native side, where JavaScript's time is used.
+ * @type {Map<number, ReturnType<typeof setTimeout>>} */
+const timers = new Map();
 
 const INTERIM = "~".charCodeAt(0);
-const LONGEST_TIMER_MS = 0x7fff_ffff;
 
 // Holds the process while it is ref'd; what it does when it fires does not matter. Node's own
 // timer, because test environments that imitate a browser replace the global one.
@@ -33,6 +40,13 @@ const isNode = process.versions.bun === undefined && process.versions.deno === u
 /** @type {Bridge | undefined} */
 let bridge;
 
+function theBridge() {
+  return (bridge ??= new Bridge(onBatch, isNode ? (...batch) => onBatch(batch) : null));
+}
+
+/** Whether the last call of the native side left something to be taken at once. */
+let untaken = false;
+
 const ignore = () => {};
 
 /** @param {Array<number | string>} batch */
@@ -40,7 +54,7 @@ function onBatch(batch) {
   for (let i = 0; i < batch.length; i += 2) {
     const id = /** @type {number} */ (batch[i]);
     const reply = /** @type {string} */ (batch[i + 1]);
-    if (id === 0) console.warn(`[SyncGuard] ${reply}`);
+    if (id === 0) onMessage(reply.charAt(0), reply.slice(1));
     else deliver(id, reply);
   }
   if (pending.size === 0) keepAlive.unref();
@@ -53,9 +67,7 @@ function onBatch(batch) {
 function deliver(id, reply) {
   const settle = pending.get(id);
   if (settle === undefined) {
-    const settleBackground = background.get(id);
-    background.delete(id);
-    settleBackground?.(reply);
+    listeners.get(id)?.(reply);
   } else if (reply.charCodeAt(0) === INTERIM) {
     pending.set(id, ignore);
     settle(reply.slice(1));
@@ -66,12 +78,108 @@ function deliver(id, reply) {
 }
 
 /**
+ * @param {string} kind
+ * @param {string} text
+ */
+function onMessage(kind, text) {
+  switch (kind) {
+    case "W":
+      console.warn(`[SyncGuard] ${text}`);
+      break;
+    case "Q":
+      ask(text, answer);
+      break;
+    case "T": {
+      const [id, ms] = text.split(",").map(Number);
+      setTimer(id, ms);
+      break;
+    }
+    case "C":
+      clearTimeout(timers.get(Number(text)));
+      timers.delete(Number(text));
+      break;
+    case "F":
+      forget(Number(text));
+      break;
+  }
+}
+
+/**
+ * The global functions, looked up now: a test may have replaced them.
+ * @param {number} id
+ * @param {number} ms
+ */
+function setTimer(id, ms) {
+  const timer = setTimeout(
+    () => {
+      if (ms > LONGEST_TIMER_MS) return setTimer(id, ms - LONGEST_TIMER_MS);
+      timers.delete(id);
+      tellTime();
+      theBridge().fire(id);
+      takeReady();
+    },
+    Math.min(ms, LONGEST_TIMER_MS),
+  );
+  // What waits for it keeps the process alive, if anything does.
+  timer.unref?.();
+  timers.set(id, timer);
+}
+
+/**
+ * @param {number} question
+ * @param {boolean} ok
+ * @param {string} json
+ */
+function answer(question, ok, json) {
+  tellTime();
+  theBridge().answer(question, ok, json);
+  takeReady();
+}
+
+function tellTime() {
+  theBridge().setTime(Date.now(), performance.now());
+}
+
+function takeReady() {
+  untaken = false;
+  for (let batch = theBridge().take(); batch.length > 0; batch = theBridge().take()) {
+    onBatch(batch);
+  }
+}
+
+/**
+ * The methods of a native backend that asks JavaScript, or lives in its time: what a call leaves to
+ * be done is done before the caller goes on to wait.
+ * @param {NativeBackend} native
+ * @returns {NativeBackend}
+ */
+function servedHere(native) {
+  /** @type {any} */
+  const served = {};
+  for (const name of Object.getOwnPropertyNames(Object.getPrototypeOf(native))) {
+    const method = /** @type {any} */ (native)[name];
+    if (name === "constructor" || typeof method !== "function") continue;
+    served[name] = (/** @type {any[]} */ ...args) => {
+      tellTime();
+      const reply = method.apply(native, args);
+      // As soon as the caller waits; if it does not, a moment later.
+      if (!untaken) Promise.resolve().then(() => untaken && takeReady());
+      untaken = true;
+      return reply;
+    };
+  }
+  served.native = native;
+  return served;
+}
+
+/**
  * @param {number} id
  * @param {Settle} settle
  */
 function expect(id, settle) {
   if (pending.size === 0) keepAlive.ref();
   pending.set(id, settle);
+  if (untaken) takeReady();
 }
 
 /**
@@ -99,67 +207,86 @@ export function settledOrAborted(native, id, signal, second) {
       if (second !== undefined) offAbort(second, abort);
     };
     const abandon = () => {
-      pending.set(id, (reply) => giveBack(native, reply));
+      unlisten();
+      if (pending.has(id)) pending.set(id, ignore);
       native.cancel(id);
     };
     const abort = () => {
-      unlisten();
       abandon();
       resolve(signal.aborted || second === undefined ? signal : second);
     };
-    expect(id, (reply) => {
-      unlisten();
-      resolve(reply);
-    });
     try {
       onAbort(signal, abort);
       if (second !== undefined) onAbort(second, abort);
     } catch (error) {
-      unlisten();
+      expect(id, ignore);
       abandon();
       reject(error);
+      return;
     }
+    expect(id, (reply) => {
+      unlisten();
+      resolve(reply);
+    });
   });
 }
 
 /**
- * An acquire may have been granted just before it was cancelled: nobody owns that lock.
- * @param {NativeBackend} native
- * @param {string} reply
- */
-function giveBack(native, reply) {
-  if (!reply.startsWith("A")) return;
-  const released = native.release(reply.slice(1, 23), null);
-  if (typeof released === "number") expect(released, ignore);
-}
-
-/**
- * Calls `settle` with the answer to a heartbeat, without keeping the process alive for it.
+ * Calls `settle` with whatever the native side says under this number, until `unlisten`.
  * @param {number} id
  * @param {Settle} settle
  */
-export function settledInBackground(id, settle) {
-  background.set(id, settle);
+export function listen(id, settle) {
+  listeners.set(id, settle);
+}
+
+/** @param {number} id */
+export function unlisten(id) {
+  listeners.delete(id);
 }
 
 /**
- * @param {string} kind
- * @param {object} config
- * @returns {NativeBackend}
+ * @template T
+ * @param {T | string} opened
+ * @returns {T}
  */
-export function openNative(kind, config) {
-  bridge ??= new Bridge(onBatch, isNode ? (...batch) => onBatch(batch) : null);
-  const opened = open(bridge, kind, JSON.stringify(config));
+function unlessRefused(opened) {
   if (typeof opened === "string") throw replyError(opened);
   return opened;
 }
 
 /**
- * The value of a synchronous answer `1value`; throws the error of `E{json}`.
- * @param {string} reply
- * @returns {string}
+ * @param {string} kind
+ * @param {object} config
+ * @param {number} [target] the number under which a client of the user is asked
+ * @returns {NativeBackend}
  */
-export function unwrap(reply) {
-  if (reply.charCodeAt(0) === 0x45) throw replyError(reply);
-  return reply.slice(1);
+export function openNative(kind, config, target = 0) {
+  tellTime();
+  const native = unlessRefused(open(theBridge(), kind, JSON.stringify(config), target));
+  return native.isServedHere() ? servedHere(native) : native;
+}
+
+/**
+ * The engine over a backend that JavaScript has, and is asked as `target`.
+ * @param {number} target
+ * @param {boolean} canWatch
+ * @returns {NativeBackend}
+ */
+export function openNativeOwn(target, canWatch) {
+  return servedHere(unlessRefused(openOwn(theBridge(), target, canWatch)));
+}
+
+/**
+ * The engine over a native backend some operations of which were replaced.
+ * @param {any} original
+ * @param {number} target
+ * @param {{ acquire: boolean, release: boolean, extend: boolean }} replaced
+ * @returns {NativeBackend}
+ */
+export function openNativeSpied(original, target, { acquire, release, extend }) {
+  const native = original.native ?? original;
+  return servedHere(
+    unlessRefused(openSpied(theBridge(), native, target, acquire, release, extend)),
+  );
 }

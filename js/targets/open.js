@@ -1,6 +1,7 @@
 // Backends by URL. One line for each scheme.
 
 import { invalidArgument } from "../base/errors.js";
+import { createAutoLock } from "../lock/lock.js";
 import { createFirestoreBackend } from "./firestore/backend.js";
 import { createMemoryBackend } from "./memory/backend.js";
 import { createPostgresBackend } from "./postgres/backend.js";
@@ -50,4 +51,13 @@ export function createBackend(url, options) {
     throw invalidArgument(`No backend for this URL: it must start with one of ${KNOWN}`);
   }
   return SCHEMES[scheme](text, options);
+}
+
+/**
+ * lock() bound to the backend of a URL.
+ * @param {string | URL} url
+ * @param {any} [options]
+ */
+export function createLock(url, options) {
+  return createAutoLock(createBackend(url, options));
 }

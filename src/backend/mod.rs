@@ -2,6 +2,7 @@
 //! validation, waiting, undoing and the shape of results are the callers' business.
 
 pub mod firestore;
+pub mod javascript;
 pub mod memory;
 pub mod postgres;
 pub mod redis;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 
 use crate::error::{Error, Result};
 use crate::lock::{Fence, Key, LockId, Ttl};
@@ -105,6 +107,15 @@ pub trait Backend: Send + Sync + 'static {
         Ok(())
     }
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome>;
+    /// The same for a caller that is known to the program by this number, for backends that are
+    /// part of the program.
+    fn acquire_for<'a>(
+        &'a self,
+        request: &'a AcquireRequest,
+        _caller: u64,
+    ) -> BoxFuture<'a, Result<AcquireOutcome>> {
+        self.acquire(request)
+    }
     async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome>;
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome>;
     async fn is_locked(&self, key: &Key) -> Result<bool>;

@@ -1,104 +1,253 @@
-//! Keeping a lock alive: a heartbeat that does not depend on the caller's event loop.
+//! A lock that somebody holds: until when it is surely his, and how it ends.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Client;
-use crate::backend::ExtendOutcome;
-use crate::error::{Error, ErrorCode};
-use crate::lock::{LockId, Ttl};
+use super::host::Moment;
+use super::wait::Progress;
+use super::{Client, Grant};
+use crate::backend::{ExtendOutcome, Miss, ReleaseOutcome};
+use crate::error::{Error, ErrorCode, Result};
+use crate::lock::{Fence, Key, LockId, Ttl};
 
-/// A heartbeat under way.
-#[derive(Clone, Default)]
-pub struct Hold {
-    expires_at_ms: Arc<AtomicU64>,
-    pub stop: CancellationToken,
+/// How a lock is to be held.
+#[derive(Debug, Clone, Copy)]
+pub struct HoldPolicy {
+    pub ttl: Ttl,
+    /// Extend it for as long as it is held.
+    pub auto_extend: bool,
+    /// Give it up after so long.
+    pub longest: Option<Duration>,
+    /// Do not give it back before.
+    pub shortest: Option<Duration>,
 }
 
-impl From<CancellationToken> for Hold {
-    fn from(stop: CancellationToken) -> Self {
+impl From<Ttl> for HoldPolicy {
+    fn from(ttl: Ttl) -> Self {
         Self {
-            stop,
-            ..Self::default()
+            ttl,
+            auto_extend: false,
+            longest: None,
+            shortest: None,
         }
     }
+}
+
+/// What becomes of a hold while it lasts.
+pub enum HoldEvent<'a> {
+    /// A heartbeat came through, or failed.
+    Beat(Result<(), &'a Error>),
+    /// It is not surely ours any more. The last event.
+    Lost(&'a Error),
+}
+
+pub type Listener = Box<dyn Fn(HoldEvent<'_>) + Send + Sync>;
+
+pub struct Hold {
+    pub key: Key,
+    pub lock_id: LockId,
+    pub fence: Fence,
+    /// How the wait for it went; it may have to go on.
+    pub progress: Progress,
+    /// How long it took to get it.
+    pub waited: Duration,
+    pub(super) policy: HoldPolicy,
+    pub(super) granted_at: Moment,
+    expires_at_ms: AtomicU64,
+    /// Nanoseconds of a [`Moment`].
+    valid_until: AtomicU64,
+    lost: OnceLock<Error>,
+    listener: OnceLock<Listener>,
+    pub(super) extending: tokio::sync::Mutex<()>,
+    /// Somebody waits for its deadline.
+    pub(super) kept: AtomicBool,
+    /// Somebody else than its holder has ended it.
+    pub(super) given_up: AtomicBool,
+    pub(super) ended: CancellationToken,
 }
 
 impl Hold {
-    /// The expiry that the last heartbeat set; 0 before the first one.
+    pub(super) fn new(
+        key: Key,
+        grant: &Grant,
+        policy: HoldPolicy,
+        progress: Progress,
+        now: Moment,
+    ) -> Self {
+        Self {
+            key,
+            waited: progress.waited(now),
+            lock_id: grant.lock_id,
+            fence: grant.fence,
+            progress,
+            policy,
+            granted_at: grant.granted_at,
+            expires_at_ms: AtomicU64::new(grant.expires_at_ms),
+            valid_until: AtomicU64::new(nanoseconds(grant.valid_until)),
+            lost: OnceLock::new(),
+            listener: OnceLock::new(),
+            extending: tokio::sync::Mutex::new(()),
+            kept: AtomicBool::new(false),
+            given_up: AtomicBool::new(false),
+            ended: CancellationToken::new(),
+        }
+    }
+
+    /// The latest expiry that is known.
     pub fn expires_at_ms(&self) -> u64 {
         self.expires_at_ms.load(Ordering::Relaxed)
     }
-}
 
-/// After a failed heartbeat the next follows sooner: there is less time left.
-const RETRY_AFTER: Duration = Duration::from_millis(500);
+    pub(super) fn valid_until(&self) -> Moment {
+        Moment::after_start(Duration::from_nanos(
+            self.valid_until.load(Ordering::Acquire),
+        ))
+    }
 
-impl Client {
-    /// Extends the lock three times in each TTL until it is stopped (`None`) or lost.
-    pub async fn hold(
-        self: Arc<Self>,
-        lock_id: LockId,
-        ttl: Ttl,
-        valid_until: std::time::Instant,
-        hold: Hold,
-    ) -> Option<Error> {
-        let interval = ttl.duration() / 3;
-        let mut deadline = Instant::from_std(valid_until);
-        let left = deadline.saturating_duration_since(Instant::now());
-        let mut next = Instant::now() + interval.min(left / 2);
-        let mut last_error = None;
-        loop {
-            tokio::select! {
-                biased;
-                () = hold.stop.cancelled() => return None,
-                () = sleep_until(deadline) => return Some(expired(last_error)),
-                () = sleep_until(next) => {}
-            }
-            let started = Instant::now();
-            let client = Arc::clone(&self);
-            // A task of its own: what was sent to a server is not abandoned half-way.
-            let mut extend = tokio::spawn(async move { client.extend(lock_id, ttl).await });
-            let outcome = tokio::select! {
-                biased;
-                () = hold.stop.cancelled() => return None,
-                outcome = &mut extend => outcome,
-                () = sleep_until(deadline) => return Some(expired(last_error)),
-            };
-            match outcome {
-                Ok(Ok(ExtendOutcome::Extended { expires_at_ms })) => {
-                    hold.expires_at_ms.store(expires_at_ms, Ordering::Relaxed);
-                    deadline = started + ttl.duration();
-                    next = started + interval;
-                    last_error = None;
-                }
-                Ok(Ok(ExtendOutcome::Missed(_))) => {
-                    return Some(lost(
-                        "The lock was lost: it had expired or was released elsewhere",
-                    ));
-                }
-                Ok(Err(error)) => {
-                    last_error = Some(error);
-                    next = Instant::now() + RETRY_AFTER.min(interval);
-                }
-                Err(_) => return Some(lost("The lock was lost: its heartbeat failed")),
-            }
+    pub(super) fn extended(&self, expires_at_ms: u64, valid_until: Moment) {
+        self.expires_at_ms.store(expires_at_ms, Ordering::Relaxed);
+        self.valid_until
+            .store(nanoseconds(valid_until), Ordering::Release);
+    }
+
+    /// For how long it is still surely ours; nothing when it is not.
+    pub(super) fn held_for(&self, now: Moment) -> Option<Duration> {
+        let left = self.valid_until().since(now);
+        (self.lost.get().is_none() && !left.is_zero()).then_some(left)
+    }
+
+    /// From now on it counts as lost. Only the first reason is kept.
+    pub(super) fn lose(&self, error: Error) {
+        if self.lost.set(error).is_ok()
+            && let (Some(listener), Some(error)) = (self.listener.get(), self.lost.get())
+        {
+            listener(HoldEvent::Lost(error));
+        }
+    }
+
+    pub(super) fn beat(&self, outcome: Result<(), &Error>) {
+        if let Some(listener) = self.listener.get() {
+            listener(HoldEvent::Beat(outcome));
         }
     }
 }
 
-fn expired(last_error: Option<Error>) -> Error {
-    let error = lost("The lock was lost: it could not be extended before it expired");
-    match last_error {
-        Some(cause) => error.cause(cause),
-        None => error,
+fn nanoseconds(moment: Moment) -> u64 {
+    u64::try_from(moment.since_start().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The holds of a client, until they end.
+#[derive(Default)]
+pub(super) struct Holds {
+    held: Mutex<HashMap<LockId, Arc<Hold>>>,
+    changed: Notify,
+}
+
+impl Holds {
+    pub fn insert(&self, hold: Arc<Hold>) {
+        self.lock().insert(hold.lock_id, hold);
+    }
+
+    pub fn get(&self, lock_id: LockId) -> Option<Arc<Hold>> {
+        self.lock().get(&lock_id).cloned()
+    }
+
+    pub fn remove(&self, lock_id: LockId) {
+        let mut held = self.lock();
+        held.remove(&lock_id);
+        if held.is_empty() {
+            self.changed.notify_waiters();
+        }
+    }
+
+    pub fn all(&self) -> Vec<Arc<Hold>> {
+        self.lock().values().cloned().collect()
+    }
+
+    pub async fn until_empty(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.lock().is_empty() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<LockId, Arc<Hold>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn lost(message: &str) -> Error {
+impl Client {
+    /// For how long the lock is still surely held; nothing when it is not.
+    pub fn held_for(&self, hold: &Hold) -> Option<Duration> {
+        hold.held_for(self.host.now())
+    }
+
+    /// Why the lock is not surely held any more, if it is not.
+    pub fn lost(&self, hold: &Hold) -> Option<Error> {
+        if self.held_for(hold).is_none() {
+            hold.lose(time_is_over());
+        }
+        hold.lost.get().cloned()
+    }
+
+    /// `listener` is told what becomes of the hold from now on. What has already: see [`lost`](Self::lost).
+    pub fn listen(self: &Arc<Self>, hold: &Arc<Hold>, listener: Listener) {
+        if hold.listener.set(listener).is_ok() {
+            self.keep(hold);
+        }
+    }
+
+    /// Gives the lock back; or, when it is too early for that, leaves it the rest of its time.
+    pub async fn end(self: Arc<Self>, hold: Arc<Hold>) -> Result<ReleaseOutcome> {
+        hold.ended.cancel();
+        let outcome = self.give_back(&hold).await;
+        self.holds.remove(hold.lock_id);
+        outcome
+    }
+
+    async fn give_back(&self, hold: &Hold) -> Result<ReleaseOutcome> {
+        if hold.given_up.load(Ordering::Acquire) {
+            return Ok(ReleaseOutcome::Missed(Miss::NotFound));
+        }
+        let rest = hold.policy.shortest.and_then(|shortest| {
+            let rest = (hold.granted_at + shortest).since(self.host.now());
+            Ttl::rounded_up(rest)
+        });
+        if let Some(rest) = rest {
+            return Ok(match self.backend.extend(hold.lock_id, rest).await? {
+                ExtendOutcome::Extended { .. } => ReleaseOutcome::Released,
+                ExtendOutcome::Missed(miss) => ReleaseOutcome::Missed(miss),
+            });
+        }
+        let outcome = self.backend.release(hold.lock_id).await?;
+        self.queues.released(&hold.key);
+        Ok(outcome)
+    }
+
+    /// Takes the lock away from its holder, who learns why.
+    pub(super) async fn give_up(self: &Arc<Self>, hold: &Hold, why: Error) {
+        hold.lose(why);
+        if !hold.given_up.swap(true, Ordering::AcqRel) {
+            self.undo(hold.lock_id, &hold.key, hold.policy.ttl).await;
+        }
+    }
+}
+
+pub(super) fn lost(message: &str) -> Error {
     Error::new(ErrorCode::LockLost, message)
+}
+
+pub(super) fn time_is_over() -> Error {
+    lost(
+        "The lock's time passed while it was still needed: others may hold it now. \
+         Use a longer ttlMs, or autoExtend",
+    )
 }

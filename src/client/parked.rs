@@ -4,8 +4,8 @@
 //! - woken in a [`turn`] of an event loop, at the end of that turn;
 //! - else, if it may, on the very thread that woke it. A backend with threads of its own then
 //!   answers from there; a detour would take longer than a short operation itself;
-//! - else on the runtime, but only then: moving it there at once would wake a thread only to find
-//!   that it waits.
+//! - else where its [`Host`] runs things, but only then: moving it there at once would wake a thread
+//!   only to find that it waits.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -16,10 +16,13 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 
+use super::host::Host;
+
 type Rest = BoxFuture<'static, ()>;
 type Ready = VecDeque<(Arc<Parked>, Rest)>;
 
 pub struct Parked {
+    host: Arc<dyn Host>,
     runtime: Handle,
     outside: Outside,
     state: Mutex<State>,
@@ -28,7 +31,7 @@ pub struct Parked {
 /// Where an operation goes on that is woken outside a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Outside {
-    Runtime,
+    Host,
     /// On the thread that wakes it. Only for operations that whoever wakes them may run: quick ones,
     /// that take no lock the waker could hold.
     Waker,
@@ -48,14 +51,15 @@ thread_local! {
 }
 
 /// Runs `work` and then, on this thread, the operations that it woke.
-pub fn turn(runtime: &Handle, work: impl FnOnce()) {
+pub fn turn<T>(runtime: &Handle, work: impl FnOnce() -> T) -> T {
     let _context = runtime.enter();
     READY.set(Some(VecDeque::new()));
     let _end = End;
-    work();
+    let done = work();
     while let Some((parked, rest)) = next() {
         parked.go_on(rest);
     }
+    done
 }
 
 /// Leaves to the runtime what a panic kept from running.
@@ -64,7 +68,7 @@ struct End;
 impl Drop for End {
     fn drop(&mut self) {
         for (parked, rest) in READY.take().into_iter().flatten() {
-            parked.runtime.spawn(rest);
+            parked.host.spawn(rest);
         }
     }
 }
@@ -74,8 +78,9 @@ fn next() -> Option<(Arc<Parked>, Rest)> {
 }
 
 impl Parked {
-    pub fn new(runtime: Handle, outside: Outside) -> Arc<Self> {
+    pub fn new(host: Arc<dyn Host>, runtime: Handle, outside: Outside) -> Arc<Self> {
         Arc::new(Self {
+            host,
             runtime,
             outside,
             state: Mutex::new(State::Polled),
@@ -99,17 +104,21 @@ impl Parked {
         None
     }
 
-    fn schedule(self: &Arc<Self>, rest: Rest) {
-        let elsewhere = READY.with_borrow_mut(|ready| match ready {
+    /// Leaves `rest` to the turn that this thread is in; gives it back when it is in none.
+    pub fn go_on_in_turn(self: &Arc<Self>, rest: Rest) -> Option<Rest> {
+        READY.with_borrow_mut(|ready| match ready {
             Some(ready) => {
                 ready.push_back((Arc::clone(self), rest));
                 None
             }
             None => Some(rest),
-        });
-        match (elsewhere, self.outside) {
+        })
+    }
+
+    fn schedule(self: &Arc<Self>, rest: Rest) {
+        match (self.go_on_in_turn(rest), self.outside) {
             (None, _) => {}
-            (Some(rest), Outside::Runtime) => drop(self.runtime.spawn(rest)),
+            (Some(rest), Outside::Host) => self.host.spawn(rest),
             (Some(rest), Outside::Waker) => {
                 let _context = self.runtime.enter();
                 self.go_on(rest);
@@ -154,13 +163,15 @@ impl Wake for Parked {
 
 #[cfg(test)]
 mod tests {
+    use super::super::system::SystemHost;
     use super::*;
     use std::sync::mpsc;
     use std::thread::{self, ThreadId};
     use tokio::sync::oneshot;
 
     fn start(outside: Outside, operation: impl Future<Output = ()> + Send + 'static) {
-        let parked = Parked::new(Handle::current(), outside);
+        let host = Arc::new(SystemHost::new(Handle::current()));
+        let parked = Parked::new(host, Handle::current(), outside);
         let mut rest: Rest = Box::pin(operation);
         let waker = Waker::from(Arc::clone(&parked));
         if rest
@@ -189,7 +200,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn goes_on_here_in_a_turn_and_on_the_runtime_outside_one() {
         let here = thread::current().id();
-        let ([first, second], result) = start_waiting(Outside::Runtime);
+        let ([first, second], result) = start_waiting(Outside::Host);
         turn(&Handle::current(), || {
             first.send(()).unwrap();
             // Only after the work that woke it.
@@ -214,7 +225,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_is_woken_before_it_is_parked_is_not_lost() {
-        let ([first, second], result) = start_waiting(Outside::Runtime);
+        let ([first, second], result) = start_waiting(Outside::Host);
         turn(&Handle::current(), || {
             first.send(()).unwrap();
             second.send(()).unwrap();
@@ -224,7 +235,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_wakes_itself_is_polled_again() {
-        for outside in [Outside::Runtime, Outside::Waker] {
+        for outside in [Outside::Host, Outside::Waker] {
             let (done, result) = oneshot::channel();
             start(outside, async move {
                 for _ in 0..3 {
@@ -248,7 +259,7 @@ mod tests {
     /// Wake-ups of one thread while another one polls are not lost.
     #[tokio::test]
     async fn no_wake_up_is_lost() {
-        for outside in [Outside::Runtime, Outside::Waker] {
+        for outside in [Outside::Host, Outside::Waker] {
             let (numbers, mut incoming) = tokio::sync::mpsc::unbounded_channel();
             let (done, result) = oneshot::channel();
             start(outside, async move {
@@ -272,7 +283,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_panic_of_the_turn_loses_nothing() {
-        let ([first, second], result) = start_waiting(Outside::Runtime);
+        let ([first, second], result) = start_waiting(Outside::Host);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             turn(&Handle::current(), || {
                 first.send(()).unwrap();
@@ -286,7 +297,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_stays_in_the_operation() {
-        for outside in [Outside::Runtime, Outside::Waker] {
+        for outside in [Outside::Host, Outside::Waker] {
             let (go, comes) = oneshot::channel();
             let (done, result) = oneshot::channel::<()>();
             start(outside, async move {

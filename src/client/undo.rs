@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::Client;
-use crate::backend::{AcquireRequest, ReleaseOutcome};
-use crate::lock::LockId;
+use super::host::Moment;
+use super::{Attempt, Client, Settled};
+use crate::backend::ReleaseOutcome;
 use crate::lock::time::TIME_TOLERANCE_MS;
+use crate::lock::{Key, LockId, Ttl};
 
 /// How long the end of an undo is waited for, by a caller or by `close`; it goes on afterwards.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,7 +25,7 @@ const SECOND_LOOK: Duration = Duration::from_millis(500);
 /// When a server comes back, thousands may want to undo at once.
 const AT_ONCE: usize = 128;
 
-pub struct Undoing {
+pub(super) struct Undoing {
     tasks: TaskTracker,
     permits: Semaphore,
     given_up: AtomicBool,
@@ -41,74 +42,101 @@ impl Default for Undoing {
 }
 
 impl Undoing {
-    /// Waits for what is under way; what takes too long is given up.
-    pub async fn finish(&self) {
-        self.tasks.close();
-        let _ = timeout(PATIENCE, self.tasks.wait()).await;
-        self.given_up.store(true, Ordering::Relaxed);
+    /// For something that may have to be undone.
+    pub fn token(&self) -> TaskTrackerToken {
+        self.tasks.token()
     }
 }
 
 impl Client {
-    /// Starts the undo of `request`. The future it returns ends when that is done, or after a while.
-    pub(super) fn undo(self: &Arc<Self>, request: &AcquireRequest) -> BoxFuture<'static, ()> {
+    /// Starts the undo. The future it returns ends when that is done, or after a while.
+    pub(super) fn undo(
+        self: &Arc<Self>,
+        lock_id: LockId,
+        key: &Key,
+        ttl: Ttl,
+    ) -> BoxFuture<'static, ()> {
         // Later than this the lock has expired by itself.
-        let give_up =
-            Instant::now() + request.ttl.duration() + Duration::from_millis(TIME_TOLERANCE_MS);
-        let lock_id = request.lock_id;
-        let key = request.key.clone();
-        let client = Arc::clone(self);
-        let task = self.undoing.tasks.spawn(async move {
+        let give_up = self.host.now() + ttl.duration() + Duration::from_millis(TIME_TOLERANCE_MS);
+        let (client, key) = (Arc::clone(self), key.clone());
+        self.in_background(async move {
             client.release_for_sure(lock_id, give_up).await;
-            client.waiters.wake_one(&key);
-        });
-        Box::pin(async move {
-            let _ = timeout(PATIENCE, task).await;
+            client.queues.released(&key);
         })
     }
 
     /// Undoes what `attempt` may still acquire.
     pub(super) fn undo_when_done(
         self: &Arc<Self>,
-        request: AcquireRequest,
-        attempt: impl Future<Output = super::Settled<Option<super::Grant>>> + Send + 'static,
+        key: Key,
+        ttl: Ttl,
+        attempt: impl Future<Output = Settled<Attempt>> + Send + 'static,
     ) -> BoxFuture<'static, ()> {
         let client = Arc::clone(self);
-        let task = self.undoing.tasks.spawn(async move {
+        self.in_background(async move {
             let settled = attempt.await;
             let undo = match settled.result {
-                Ok(Some(_)) => Some(client.undo(&request)),
+                Ok(Attempt::Granted(grant)) => Some(client.undo(grant.lock_id, &key, ttl)),
                 _ => settled.undo,
             };
             if let Some(undo) = undo {
                 undo.await;
             }
-        });
-        Box::pin(async move {
-            let _ = timeout(PATIENCE, task).await;
         })
     }
 
-    async fn release_for_sure(&self, lock_id: LockId, give_up: Instant) {
+    /// Waits for the undoing that is under way; what takes too long is given up.
+    pub(super) async fn finish_undoing(&self) {
+        self.undoing.tasks.close();
+        tokio::select! {
+            () = self.undoing.tasks.wait() => {}
+            () = self.host.sleep_until(self.host.now() + PATIENCE) => {}
+        }
+        self.undoing.given_up.store(true, Ordering::Relaxed);
+    }
+
+    fn in_background(
+        self: &Arc<Self>,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> BoxFuture<'static, ()> {
+        let (done, is_done) = oneshot::channel::<()>();
+        self.host
+            .spawn(Box::pin(self.undoing.tasks.track_future(async move {
+                work.await;
+                drop(done);
+            })));
+        let client = Arc::clone(self);
+        Box::pin(async move {
+            let patience = client.host.now() + PATIENCE;
+            tokio::select! {
+                _ = is_done => {}
+                () = client.host.sleep_until(patience) => {}
+            }
+        })
+    }
+
+    async fn release_for_sure(&self, lock_id: LockId, give_up: Moment) {
         let mut delay = FIRST_DELAY;
         let mut missed = false;
-        while Instant::now() < give_up && !self.undoing.given_up.load(Ordering::Relaxed) {
+        while self.host.now() < give_up && !self.undoing.given_up.load(Ordering::Relaxed) {
             let outcome = {
                 let _permit = self.undoing.permits.acquire().await;
                 self.backend.release(lock_id).await
             };
-            match outcome {
+            let pause = match outcome {
                 Ok(ReleaseOutcome::Released) => return,
                 Ok(ReleaseOutcome::Missed(_)) if missed => return,
                 Ok(ReleaseOutcome::Missed(_)) => {
                     missed = true;
-                    sleep(SECOND_LOOK).await;
+                    SECOND_LOOK
                 }
                 Err(_) => {
-                    sleep(delay.mul_f64(rand::random_range(0.5..1.0))).await;
+                    let pause = delay.mul_f64(rand::random_range(0.5..1.0));
                     delay = (delay * 2).min(MAX_DELAY);
+                    pause
                 }
-            }
+            };
+            self.host.sleep_until(self.host.now() + pause).await;
         }
     }
 }

@@ -1,122 +1,311 @@
-//! `lock()`'s wait: attempts, back-off, and hand-over within the process.
+//! Waiting for a lock: attempts, back-off, and what makes an attempt come earlier.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::{Client, Grant, Settled, aborted, closed};
-use crate::backend::AcquireRequest;
+use super::host::Moment;
+use super::queue::Waiter;
+use super::{Attempt, Client, Grant, Settled, aborted, closed};
 use crate::error::{Error, ErrorCode};
 use crate::lock::retry::RetryPolicy;
-use crate::lock::{Key, LockId, Ttl};
+use crate::lock::{Key, Ttl};
 
 #[derive(Debug, Clone, Copy)]
 pub struct WaitPolicy {
     pub retry: RetryPolicy,
     pub max_retries: u32,
-    pub timeout: Duration,
+    /// Nothing: as long as it takes.
+    pub timeout: Option<Duration>,
 }
 
 /// A store that answers at once must not be asked in a busy loop.
 const MIN_DELAY: Duration = Duration::from_millis(1);
+/// Nor when clocks differ a little about when the holder's time is over.
+const MIN_DELAY_OF_EXPIRY: Duration = Duration::from_millis(5);
+/// Where callers of one process hand a key to each other, it need not be watched.
+const WATCH_AFTER: Duration = Duration::from_millis(5);
+
+/// What a wait has used up of its limits.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// Nothing: a single attempt.
+    policy: Option<WaitPolicy>,
+    started: Moment,
+    pub attempts: u32,
+    /// Attempts that the back-off allowed; those that something else caused are free.
+    retries: u32,
+    next_retry: Moment,
+}
+
+impl Progress {
+    pub(super) fn start(policy: Option<WaitPolicy>, now: Moment) -> Self {
+        Self {
+            policy,
+            started: now,
+            attempts: 0,
+            retries: 0,
+            next_retry: now,
+        }
+    }
+
+    pub(super) fn waited(&self, now: Moment) -> Duration {
+        now.since(self.started)
+    }
+
+    fn deadline(&self) -> Option<Moment> {
+        Some(self.started + self.policy?.timeout?)
+    }
+
+    fn is_over(&self, now: Moment) -> bool {
+        self.deadline().is_some_and(|deadline| now >= deadline)
+    }
+
+    /// After a failed attempt. Whether another one may follow.
+    fn count(&mut self, policy: &WaitPolicy, now: Moment) -> bool {
+        if now < self.next_retry {
+            return true;
+        }
+        self.retries = self.retries.saturating_add(1);
+        if self.retries > policy.max_retries || self.is_over(now) {
+            return false;
+        }
+        let remaining_ms = self.deadline().map_or(f64::MAX, |deadline| {
+            deadline.since(now).as_secs_f64() * 1000.0
+        });
+        let delay_ms = policy
+            .retry
+            .delay_ms(self.retries, remaining_ms, rand::random());
+        let delay = Duration::try_from_secs_f64(delay_ms / 1000.0).unwrap_or(Duration::MAX);
+        self.next_retry = now + delay.max(MIN_DELAY);
+        true
+    }
+}
+
+/// Who wants which lock.
+pub(super) struct Wanted<'a> {
+    pub key: &'a Key,
+    pub ttl: Ttl,
+    pub caller: u64,
+    pub cancel: Option<&'a CancellationToken>,
+}
+
+/// How an attempt went, for a wait.
+enum Tried {
+    Granted(Grant),
+    /// Another has it, for not longer than this.
+    Refused(Option<Duration>),
+    Ended(Settled<Option<Grant>>),
+}
 
 impl Client {
-    /// Tries until the lock is ours, the time or the retries are used up, or `cancel` is.
-    pub async fn acquire_wait(
-        self: Arc<Self>,
-        key: Key,
-        ttl: Ttl,
-        policy: WaitPolicy,
-        cancel: CancellationToken,
-    ) -> Settled<Grant> {
-        let started = Instant::now();
-        let deadline = started + policy.timeout;
-        let waiter = self.waiters.join(&key);
-        let mut attempts = 0u32;
-        // Attempts that the back-off allowed; those that a release in this process triggered are free.
-        let mut retries = 0u32;
-        let mut next_retry = started;
-        loop {
-            attempts = attempts.saturating_add(1);
-            let request = AcquireRequest {
-                key: key.clone(),
-                lock_id: LockId::generate(),
-                ttl,
-            };
-            let mut attempt = Box::pin(Arc::clone(&self).attempt_owned(request.clone()));
-            let settled = tokio::select! {
-                biased;
-                settled = &mut attempt => settled,
-                error = self.stopped(&cancel) => {
-                    let undo = self.undo_when_done(request, attempt);
-                    return Settled { result: Err(error), undo: Some(undo) };
-                }
-                () = sleep_until(deadline) => {
-                    let undo = self.undo_when_done(request, attempt);
-                    return Settled { result: Err(timed_out(policy, attempts)), undo: Some(undo) };
-                }
-            };
-            match settled.result {
-                Ok(Some(_)) if cancel.is_cancelled() => {
-                    return Settled {
-                        result: Err(aborted()),
-                        undo: Some(self.undo(&request)),
-                    };
-                }
-                Ok(Some(grant)) => return Ok(grant).into(),
-                Err(error) => {
-                    return Settled {
-                        result: Err(error),
-                        undo: settled.undo,
-                    };
-                }
-                Ok(None) => {}
+    /// Tries until the lock is ours, or a limit is reached. Nothing when a single attempt failed.
+    pub(super) async fn wait(
+        self: &Arc<Self>,
+        wanted: &Wanted<'_>,
+        progress: &mut Progress,
+    ) -> Settled<Option<Grant>> {
+        let releases = self.queues.releases();
+        // Who waits already comes first.
+        let behind = progress.policy.is_some() && self.queues.is_waited_for(wanted.key);
+        let free_in = if behind {
+            progress.attempts += 1;
+            None
+        } else {
+            match self.try_once(wanted, progress).await {
+                Tried::Granted(grant) => return Ok(Some(grant)).into(),
+                Tried::Refused(free_in) => free_in,
+                Tried::Ended(settled) => return settled,
             }
+        };
+        let Some(policy) = progress.policy else {
+            return Ok(None).into();
+        };
+        let waiter = self.queues.join(wanted.key);
+        if behind || self.queues.releases() != releases {
+            waiter.ask_first();
+        }
+        // In a box: most calls need not wait, and their future stays small.
+        Box::pin(self.wait_in_queue(wanted, progress, &policy, waiter, free_in)).await
+    }
 
-            let now = Instant::now();
-            if now >= next_retry {
-                retries += 1;
-                if retries > policy.max_retries || now >= deadline {
-                    return Err(timed_out(policy, attempts)).into();
+    async fn wait_in_queue(
+        self: &Arc<Self>,
+        wanted: &Wanted<'_>,
+        progress: &mut Progress,
+        policy: &WaitPolicy,
+        mut waiter: Waiter,
+        mut free_in: Option<Duration>,
+    ) -> Settled<Option<Grant>> {
+        loop {
+            let now = self.host.now();
+            if !progress.count(policy, now) {
+                return Err(timed_out(policy, progress.attempts)).into();
+            }
+            let expiry = free_in.map(|left| now + left.max(MIN_DELAY_OF_EXPIRY));
+            let may_try = match self.until_due(wanted, progress, &mut waiter, expiry).await {
+                Ok(may_try) => may_try,
+                Err(error) => return Err(error).into(),
+            };
+            if !may_try {
+                waiter.ask_first();
+                progress.attempts = progress.attempts.saturating_add(1);
+                free_in = None;
+                continue;
+            }
+            match self.try_once(wanted, progress).await {
+                Tried::Granted(grant) => {
+                    waiter.succeed();
+                    return Ok(Some(grant)).into();
                 }
-                let remaining_ms = (deadline - now).as_secs_f64() * 1000.0;
-                let delay_ms = policy.retry.delay_ms(retries, remaining_ms, rand::random());
-                next_retry = now + Duration::from_secs_f64(delay_ms / 1000.0).max(MIN_DELAY);
-            }
-            tokio::select! {
-                biased;
-                error = self.stopped(&cancel) => return Err(error).into(),
-                () = waiter.released() => {}
-                () = sleep_until(next_retry) => {}
-            }
-            if Instant::now() >= deadline {
-                return Err(timed_out(policy, attempts)).into();
+                Tried::Refused(left) => free_in = left,
+                Tried::Ended(settled) => return settled,
             }
         }
     }
 
+    /// Returns when an attempt is due: whether it is this waiter's to make.
+    async fn until_due(
+        &self,
+        wanted: &Wanted<'_>,
+        progress: &Progress,
+        waiter: &mut Waiter,
+        expiry: Option<Moment>,
+    ) -> Result<bool, Error> {
+        let mut watch_at = None;
+        loop {
+            let now = self.host.now();
+            if progress.is_over(now) {
+                let policy = progress.policy.as_ref();
+                return Err(
+                    policy.map_or_else(closed, |policy| timed_out(policy, progress.attempts))
+                );
+            }
+            let first = waiter.is_first();
+            let retry_is_due = now >= progress.next_retry;
+            if first {
+                let asked = waiter.take_request();
+                if asked || retry_is_due || expiry.is_some_and(|expiry| now >= expiry) {
+                    return Ok(true);
+                }
+                let at = *watch_at.get_or_insert(now + WATCH_AFTER);
+                if now >= at {
+                    waiter.watch(|key| self.backend.watch(key));
+                    watch_at = Some(now + Duration::MAX);
+                }
+            } else if retry_is_due {
+                return Ok(false);
+            }
+            let for_first = [expiry, watch_at].into_iter().flatten();
+            let wake_at = for_first
+                .filter(|_| first)
+                .chain(progress.deadline())
+                .fold(progress.next_retry, Moment::min);
+            tokio::select! {
+                biased;
+                error = self.stopped(wanted.cancel) => return Err(error),
+                () = waiter.woken() => {}
+                () = self.host.sleep_until(wake_at) => {}
+            }
+        }
+    }
+
+    async fn try_once(self: &Arc<Self>, wanted: &Wanted<'_>, progress: &mut Progress) -> Tried {
+        progress.attempts = progress.attempts.saturating_add(1);
+        let (key, ttl) = (wanted.key, wanted.ttl);
+        let mut attempt = Box::pin(Arc::clone(self).attempt(key.clone(), ttl, wanted.caller));
+        let gave_up = tokio::select! {
+            biased;
+            settled = &mut attempt => Ok(settled),
+            error = self.stopped(wanted.cancel) => Err(error),
+            error = self.until_over(progress) => Err(error),
+        };
+        let settled = match gave_up {
+            Ok(settled) => settled,
+            Err(error) => {
+                return Tried::Ended(Settled {
+                    result: Err(error),
+                    undo: Some(self.undo_when_done(key.clone(), ttl, attempt)),
+                });
+            }
+        };
+        match settled.result {
+            Ok(Attempt::Granted(grant)) => {
+                let unwanted = wanted.cancel.is_some_and(CancellationToken::is_cancelled);
+                // The answer may have come when the lock's time was over.
+                let late = self.host.now() >= grant.valid_until;
+                if !unwanted && !late {
+                    return Tried::Granted(grant);
+                }
+                let undo = self.undo(grant.lock_id, key, ttl);
+                if late && !unwanted {
+                    return Tried::Refused(None);
+                }
+                Tried::Ended(Settled {
+                    result: Err(aborted()),
+                    undo: Some(undo),
+                })
+            }
+            Ok(Attempt::Refused { free_in }) => Tried::Refused(free_in),
+            Err(error) => Tried::Ended(Settled {
+                result: Err(error),
+                undo: settled.undo,
+            }),
+        }
+    }
+
+    /// Resolves when the time is up while an attempt is under way.
+    async fn until_over(&self, progress: &Progress) -> Error {
+        let (Some(deadline), Some(policy)) = (progress.deadline(), &progress.policy) else {
+            return std::future::pending().await;
+        };
+        self.host.sleep_until(deadline).await;
+        let error = Error::new(
+            ErrorCode::AcquisitionTimeout,
+            format!(
+                "Failed to acquire lock after {} attempts{}: the store did not answer the last one",
+                progress.attempts,
+                within(policy)
+            ),
+        );
+        match self.backend.obstacle() {
+            Some(obstacle) => Error {
+                message: format!("{}. {}", error.message, obstacle.message),
+                ..error
+            }
+            .because_of(obstacle),
+            None => error,
+        }
+    }
+
     /// Resolves when nobody wants the lock any more, with what to tell the caller.
-    async fn stopped(&self, cancel: &CancellationToken) -> Error {
+    async fn stopped(&self, cancel: Option<&CancellationToken>) -> Error {
+        let Some(cancel) = cancel else {
+            self.closing.cancelled().await;
+            return closed();
+        };
         tokio::select! {
             () = cancel.cancelled() => aborted(),
             () = self.closing.cancelled() => closed(),
         }
     }
-
-    async fn attempt_owned(self: Arc<Self>, request: AcquireRequest) -> Settled<Option<Grant>> {
-        self.attempt(&request).await
-    }
 }
 
-fn timed_out(policy: WaitPolicy, attempts: u32) -> Error {
+fn timed_out(policy: &WaitPolicy, attempts: u32) -> Error {
     Error::new(
         ErrorCode::AcquisitionTimeout,
         format!(
-            "Failed to acquire lock after {attempts} attempts within {} ms: another holds it. \
+            "Failed to acquire lock after {attempts} attempts{}: another holds it. \
              Try later, or raise acquisition.timeoutMs and acquisition.maxRetries",
-            policy.timeout.as_millis()
+            within(policy)
         ),
     )
+}
+
+fn within(policy: &WaitPolicy) -> String {
+    policy
+        .timeout
+        .map(|timeout| format!(" within {} ms", timeout.as_millis()))
+        .unwrap_or_default()
 }

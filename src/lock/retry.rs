@@ -18,6 +18,8 @@ pub enum Jitter {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetryPolicy {
     pub retry_delay_ms: f64,
+    /// A cap for the delay; infinite for none.
+    pub max_delay_ms: f64,
     pub backoff: Backoff,
     pub jitter: Jitter,
 }
@@ -38,7 +40,7 @@ impl RetryPolicy {
                 }
             }
         };
-        let base = base.min(f64::MAX);
+        let base = base.min(self.max_delay_ms).min(f64::MAX);
         let delay = match self.jitter {
             Jitter::None => base,
             Jitter::Equal => base / 2.0 + random * (base / 2.0),
@@ -57,6 +59,7 @@ mod tests {
     fn doubles_until_the_time_is_up() {
         let policy = RetryPolicy {
             retry_delay_ms: 100.0,
+            max_delay_ms: f64::INFINITY,
             backoff: Backoff::Exponential,
             jitter: Jitter::None,
         };
@@ -65,19 +68,29 @@ mod tests {
         assert_eq!(policy.delay_ms(3, 50.0, 0.9), 50.0);
         assert_eq!(policy.delay_ms(u32::MAX, 50.0, 0.9), 50.0);
         assert_eq!(policy.delay_ms(3, 0.0, 0.9), 0.0);
+        let capped = RetryPolicy {
+            max_delay_ms: 250.0,
+            ..policy
+        };
+        assert_eq!(capped.delay_ms(2, 5000.0, 0.9), 200.0);
+        assert_eq!(capped.delay_ms(3, 5000.0, 0.9), 250.0);
     }
 
     fn policies() -> impl Strategy<Value = RetryPolicy> {
         (
             0.0..1e9,
+            prop_oneof![Just(f64::INFINITY), 0.0..1e6],
             prop_oneof![Just(Backoff::Exponential), Just(Backoff::Fixed)],
             prop_oneof![Just(Jitter::None), Just(Jitter::Equal), Just(Jitter::Full)],
         )
-            .prop_map(|(retry_delay_ms, backoff, jitter)| RetryPolicy {
-                retry_delay_ms,
-                backoff,
-                jitter,
-            })
+            .prop_map(
+                |(retry_delay_ms, max_delay_ms, backoff, jitter)| RetryPolicy {
+                    retry_delay_ms,
+                    max_delay_ms,
+                    backoff,
+                    jitter,
+                },
+            )
     }
 
     proptest! {

@@ -18,6 +18,28 @@ pub fn system_now_ms() -> u64 {
     u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Time since some start that never goes back and, where the system has such a clock, counts the
+/// time that the machine was suspended.
+pub fn boot_time() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = rustix::time::ClockId::Boottime;
+    // On macOS the monotonic clock goes on during sleep, other than the one of `Instant`.
+    #[cfg(target_vendor = "apple")]
+    let clock = rustix::time::ClockId::Monotonic;
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    {
+        let time = rustix::time::clock_gettime(clock);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+    // Windows counts suspend in the clock that `Instant` reads.
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+    {
+        static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+        START.elapsed()
+    }
+}
+
 /// Unix time that never steps: the host's clock when it was made, then the monotonic one.
 #[derive(Debug, Clone, Copy)]
 pub struct SteadyClock {

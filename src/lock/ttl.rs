@@ -22,6 +22,13 @@ impl Ttl {
         }
     }
 
+    /// Nothing for no time at all.
+    pub fn rounded_up(duration: Duration) -> Option<Self> {
+        let ms = duration.as_nanos().div_ceil(1_000_000);
+        let ms = u64::try_from(ms).unwrap_or(MAX_TTL_MS).min(MAX_TTL_MS);
+        (ms > 0).then_some(Self(ms))
+    }
+
     pub fn ms(self) -> u64 {
         self.0
     }

@@ -3,20 +3,21 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use napi::bindgen_prelude::Either;
 use napi_derive::napi;
-use tokio::runtime::Runtime;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::bridge::{Completions, Pending};
-use super::functions;
+use super::hold::Held;
 use super::reply::{self, Reply};
-use crate::backend::LookupQuery;
+use crate::backend::{Backend, LookupQuery};
+use crate::client::Client;
+use crate::client::host::Moment;
 use crate::client::parked::{Outside, Parked};
-use crate::client::{Client, Hold, Settled, WaitPolicy};
 use crate::error::{Error, Result};
 use crate::lock::{Key, LockId, Ttl};
 
@@ -25,82 +26,77 @@ use crate::lock::{Key, LockId, Ttl};
 pub type Answer = Either<String, f64>;
 
 /// What an operation ends with: the reply and, sometimes, work that goes on after it.
-struct Outcome {
-    reply: Reply,
-    undo: Option<BoxFuture<'static, ()>>,
+pub(super) struct Outcome {
+    pub reply: Reply,
+    pub undo: Option<BoxFuture<'static, ()>>,
 }
 
-impl From<String> for Outcome {
-    fn from(text: String) -> Self {
-        Self {
-            reply: text.into(),
-            undo: None,
-        }
-    }
-}
-
-impl Outcome {
-    fn of<T>(settled: Settled<T>, ok: impl FnOnce(T) -> Reply) -> Self {
-        Self {
-            reply: reply::of(settled.result, ok),
-            undo: settled.undo,
-        }
+impl From<Reply> for Outcome {
+    fn from(reply: Reply) -> Self {
+        Self { reply, undo: None }
     }
 }
 
 #[napi]
 pub struct NativeBackend {
-    client: Arc<Client>,
-    completions: Arc<Completions>,
-    runtime: &'static Runtime,
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) client: Arc<Client>,
+    pub(super) completions: Arc<Completions>,
+    pub(super) runtime: Handle,
+    /// Whether JavaScript takes what is ready after each call by itself.
+    pub(super) taken_at_once: bool,
+    pub(super) held: Arc<Held>,
 }
 
 impl NativeBackend {
-    pub fn new(
-        client: Arc<Client>,
-        completions: Arc<Completions>,
-        runtime: &'static Runtime,
-    ) -> Self {
-        Self {
-            client,
-            completions,
-            runtime,
-        }
-    }
-
-    fn start(
+    pub(super) fn start(
         &self,
         operation: impl Future<Output = Outcome> + Send + 'static,
-        stop: Option<CancellationToken>,
+        cancel: Option<CancellationToken>,
     ) -> Answer {
-        self.start_as(Outside::Runtime, operation, stop)
+        self.start_as(Outside::Host, operation, cancel)
     }
 
     /// An operation that is a single call of the backend.
-    fn start_single(
+    pub(super) fn start_single(
         &self,
         operation: impl Future<Output = Outcome> + Send + 'static,
-        stop: Option<CancellationToken>,
+        cancel: Option<CancellationToken>,
     ) -> Answer {
         let outside = if self.client.has_own_threads() {
             Outside::Waker
         } else {
-            Outside::Runtime
+            Outside::Host
         };
-        self.start_as(outside, operation, stop)
+        self.start_as(outside, operation, cancel)
     }
 
-    /// Polls once here: what can be answered at once is, and a request is on its way before the
-    /// call returns. The rest waits until it can go on.
     fn start_as(
         &self,
         outside: Outside,
         operation: impl Future<Output = Outcome> + Send + 'static,
-        stop: Option<CancellationToken>,
+        cancel: Option<CancellationToken>,
     ) -> Answer {
-        let _context = self.runtime.enter();
+        if self.taken_at_once {
+            let start = || self.poll_once(outside, operation, cancel);
+            self.completions.in_turn(&self.runtime, start)
+        } else {
+            let _context = self.runtime.enter();
+            self.poll_once(outside, operation, cancel)
+        }
+    }
+
+    /// Polls once here: what can be answered at once is, and a request is on its way before the
+    /// call returns. The rest waits until it can go on.
+    fn poll_once(
+        &self,
+        outside: Outside,
+        operation: impl Future<Output = Outcome> + Send + 'static,
+        cancel: Option<CancellationToken>,
+    ) -> Answer {
         let mut operation = Box::pin(operation);
-        let parked = Parked::new(self.runtime.handle().clone(), outside);
+        let host = Arc::clone(self.client.host());
+        let parked = Parked::new(Arc::clone(&host), self.runtime.clone(), outside);
         let waker = Waker::from(Arc::clone(&parked));
         let mut context = Context::from_waker(&waker);
         // A panic must not unwind into Node.
@@ -109,15 +105,15 @@ impl NativeBackend {
             Ok(Poll::Ready(Outcome { reply, undo: None })) => return Either::A(reply.deliver()),
             Ok(Poll::Ready(outcome)) => Some(outcome),
             Ok(Poll::Pending) => None,
-            Err(_) => return failed(&Error::internal("The operation failed unexpectedly")),
+            Err(_) => return failed(Error::internal("The operation failed unexpectedly")),
         };
         let id = self.completions.next_id();
         let pending = self.completions.pending(id);
-        if let Some(stop) = stop {
-            self.completions.running().insert(id, Hold::from(stop));
+        if let Some(cancel) = cancel {
+            self.completions.start(id, cancel);
         }
         match done {
-            Some(outcome) => drop(self.runtime.spawn(conclude(outcome, pending))),
+            Some(outcome) => host.spawn(Box::pin(conclude(outcome, pending))),
             None => parked.park(Box::pin(async move {
                 conclude(operation.await, pending).await;
             })),
@@ -136,20 +132,29 @@ async fn conclude(outcome: Outcome, mut pending: Pending) {
     pending.finish(Reply::nothing());
 }
 
-fn failed(error: &Error) -> Answer {
-    Either::A(reply::error(error))
+fn failed(error: Error) -> Answer {
+    Either::A(Reply::from(error).deliver())
 }
 
 /// Runs the operation when its arguments are right, else answers with what is wrong.
-fn checked<T>(arguments: Result<T>, start: impl FnOnce(T) -> Answer) -> Answer {
+pub(super) fn checked<T>(arguments: Result<T>, start: impl FnOnce(T) -> Answer) -> Answer {
     match arguments {
         Ok(arguments) => start(arguments),
-        Err(error) => failed(&error),
+        Err(error) => failed(error),
     }
 }
 
-fn key_and_ttl(key: &str, ttl_ms: f64) -> Result<(Key, Ttl)> {
+pub(super) fn key_and_ttl(key: &str, ttl_ms: f64) -> Result<(Key, Ttl)> {
     Ok((Key::new(key)?, Ttl::from_number(ttl_ms)?))
+}
+
+fn id_and_ttl(lock_id: &str, ttl_ms: f64) -> Result<(LockId, Ttl)> {
+    Ok((LockId::parse(lock_id)?, Ttl::from_number(ttl_ms)?))
+}
+
+/// From a JavaScript number; nonsense is 0, and far beyond any wait is a century.
+pub(super) fn milliseconds(ms: f64) -> Duration {
+    Duration::from_millis((ms as u64).min(crate::lock::ttl::MAX_TTL_MS))
 }
 
 #[napi]
@@ -159,47 +164,23 @@ impl NativeBackend {
         checked(key_and_ttl(&key, ttl_ms), |(key, ttl)| {
             let client = Arc::clone(&self.client);
             let cancel = cancellable.then(CancellationToken::new);
-            let stop = cancel.clone();
-            self.start_single(
-                async move { Outcome::of(client.acquire(key, ttl, cancel).await, reply::acquired) },
-                stop,
-            )
-        })
-    }
-
-    /// `jitter`: 0 none, 1 equal, 2 full.
-    #[napi]
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "positional arguments are the cheapest crossing"
-    )]
-    pub fn acquire_wait(
-        &self,
-        key: String,
-        ttl_ms: f64,
-        max_retries: f64,
-        retry_delay_ms: f64,
-        exponential: bool,
-        jitter: u32,
-        timeout_ms: f64,
-    ) -> Answer {
-        checked(key_and_ttl(&key, ttl_ms), |(key, ttl)| {
-            let client = Arc::clone(&self.client);
-            let cancel = CancellationToken::new();
-            let stop = cancel.clone();
-            let policy = WaitPolicy {
-                retry: functions::retry_policy(retry_delay_ms, exponential, jitter),
-                // Casts saturate, and NaN becomes 0.
-                max_retries: max_retries as u32,
-                timeout: milliseconds(timeout_ms),
+            let token = cancel.clone();
+            let operation = async move {
+                let settled = Arc::clone(&client).acquire(key.clone(), ttl, cancel).await;
+                let reply = match settled.result {
+                    Ok(Some(grant)) => {
+                        let text = reply::acquired(&grant);
+                        Reply::from(text).or_else(move || client.disown(grant.lock_id, &key, ttl))
+                    }
+                    Ok(None) => reply::locked().into(),
+                    Err(error) => error.into(),
+                };
+                Outcome {
+                    reply,
+                    undo: settled.undo,
+                }
             };
-            self.start(
-                async move {
-                    let settled = client.acquire_wait(key, ttl, policy, cancel).await;
-                    Outcome::of(settled, |grant| reply::acquired(Some(grant)))
-                },
-                Some(stop),
-            )
+            self.start_single(operation, token)
         })
     }
 
@@ -258,43 +239,61 @@ impl NativeBackend {
         )
     }
 
-    /// A heartbeat: its id is answered when the lock is lost, or when it was stopped.
+    /// A page of the live locks.
     #[napi]
-    pub fn hold(&self, lock_id: String, ttl_ms: f64, valid_for_ms: f64) -> Answer {
-        checked(id_and_ttl(&lock_id, ttl_ms), |(lock_id, ttl)| {
+    pub fn list(&self, after: Option<String>, limit: u32) -> Answer {
+        let client = Arc::clone(&self.client);
+        let list = async move {
+            let page = client.list(after.as_deref(), limit as usize).await;
+            reply::of(page, reply::page).into()
+        };
+        self.start_single(list, None)
+    }
+
+    #[napi]
+    pub fn force_release(&self, key: String) -> Answer {
+        checked(Key::new(&key), |key| {
             let client = Arc::clone(&self.client);
-            let id = self.completions.next_id();
-            let pending = self.completions.pending(id);
-            let hold = Hold::default();
-            self.completions.running().insert(id, hold.clone());
-            let valid_until = Instant::now() + milliseconds(valid_for_ms);
-            self.runtime.spawn(async move {
-                let lost = client.hold(lock_id, ttl, valid_until, hold).await;
-                pending.finish(match lost {
-                    None => Reply::nothing(),
-                    Some(error) => reply::error(&error).into(),
-                });
-            });
-            Either::B(id as f64)
+            self.start_single(
+                async move { reply::of(client.force_release(&key).await, reply::boolean).into() },
+                None,
+            )
         })
     }
 
-    /// The expiry that the heartbeat `id` has reached; 0 before its first beat.
+    /// The engine's time in milliseconds, as in `validUntil`.
     #[napi]
-    pub fn hold_expires_at(&self, id: f64) -> f64 {
-        self.completions
-            .running()
-            .get(&(id as u64))
-            .map_or(0.0, |hold| hold.expires_at_ms() as f64)
+    pub fn now(&self) -> f64 {
+        reply::milliseconds(self.client.host().now()) as f64
     }
 
-    /// Stops a heartbeat or a wait; an acquire in flight goes on and is undone.
+    /// Says something under the id that it returns when the engine's time has come there.
+    #[napi]
+    pub fn alarm(&self, at_ms: f64) -> f64 {
+        let id = self.completions.next_id();
+        let pending = self.completions.pending(id);
+        let cancel = CancellationToken::new();
+        self.completions.start(id, cancel.clone());
+        let moment = Moment::after_start(milliseconds(at_ms));
+        let _context = self.runtime.enter();
+        let ringing = self.client.host().sleep_until(moment);
+        self.client.host().spawn(Box::pin(async move {
+            cancel.run_until_cancelled(ringing).await;
+            pending.finish(Reply::nothing());
+        }));
+        id as f64
+    }
+
+    /// Whether it needs JavaScript to take what is ready after each call.
+    #[napi]
+    pub fn is_served_here(&self) -> bool {
+        self.taken_at_once
+    }
+
+    /// Nobody waits for the operation any more: a lock that it acquired is given back.
     #[napi]
     pub fn cancel(&self, id: f64) {
-        let running = self.completions.running().get(&(id as u64)).cloned();
-        if let Some(running) = running {
-            running.stop.cancel();
-        }
+        self.completions.cancel(id as u64);
     }
 
     /// Makes the tables of a database.
@@ -308,23 +307,15 @@ impl NativeBackend {
     }
 
     #[napi]
-    pub fn close(&self) -> Answer {
+    pub fn close(&self, timeout_ms: f64) -> Answer {
         let client = Arc::clone(&self.client);
+        let timeout = milliseconds(timeout_ms);
         self.start(
             async move {
-                client.close().await;
-                reply::boolean(true).into()
+                client.close(timeout).await;
+                Reply::from(reply::boolean(true)).into()
             },
             None,
         )
     }
-}
-
-fn id_and_ttl(lock_id: &str, ttl_ms: f64) -> Result<(LockId, Ttl)> {
-    Ok((LockId::parse(lock_id)?, Ttl::from_number(ttl_ms)?))
-}
-
-/// From a JavaScript number; nonsense is 0, and far beyond any wait is a century.
-fn milliseconds(ms: f64) -> Duration {
-    Duration::from_millis((ms as u64).min(crate::lock::ttl::MAX_TTL_MS))
 }

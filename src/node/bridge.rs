@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +12,14 @@ use napi::bindgen_prelude::{Either, FnArgs, Function, JsValue};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi_derive::napi;
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use super::event_loop;
-use super::reply::{self, Reply};
-use crate::client::{Hold, parked};
+use super::host::JavascriptHost;
+use super::questions::Questions;
+use super::reply::Reply;
+use super::runtime::runtime;
+use crate::client::parked;
 use crate::error::Error;
 use crate::event_loop::EventLoop;
 
@@ -23,14 +28,17 @@ use crate::event_loop::EventLoop;
 pub type Batch = Vec<Either<f64, String>>;
 type Wake = ThreadsafeFunction<(), (), FnArgs<(Batch,)>, napi::Status, false, true>;
 
-/// The id of a warning: no operation has it.
-const WARNING: u64 = 0;
+/// The id of what is no reply: no operation has it. A letter says what it is.
+const MESSAGE: u64 = 0;
 
 /// One for each JavaScript context (the main thread, a worker).
 #[napi]
 pub struct Bridge {
     pub(super) completions: Arc<Completions>,
     pub(super) event_loop: Option<Arc<dyn EventLoop>>,
+    pub(super) questions: Arc<Questions>,
+    pub(super) host: Arc<JavascriptHost>,
+    runtime: Handle,
 }
 
 #[napi]
@@ -45,6 +53,10 @@ impl Bridge {
     ) -> napi::Result<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let runtime = runtime()
+            .map_err(|error| napi::Error::from_reason(error.message))?
+            .handle()
+            .clone();
         let queue = Arc::new(Queue::default());
         let ready = Arc::clone(&queue);
         // Weak: an idle backend does not keep the process alive.
@@ -52,22 +64,67 @@ impl Bridge {
             .build_threadsafe_function::<()>()
             .weak::<true>()
             .build_callback(move |_| {
-                let ready = event_loop::serve(id).unwrap_or_else(|| ready.take());
-                Ok(FnArgs::from((batch(ready),)))
+                // A panic must not unwind into Node. What it kept from being taken is in the queue.
+                let batch = catch_unwind(AssertUnwindSafe(|| {
+                    batch(event_loop::serve(id).unwrap_or_else(|| ready.take()))
+                }));
+                Ok(FnArgs::from((batch.unwrap_or_default(),)))
             })?;
         let completions = Arc::new(Completions {
             queue,
             wake,
-            next_id: AtomicU64::new(WARNING + 1),
+            next_id: AtomicU64::new(MESSAGE + 1),
             running: Mutex::default(),
         });
         let event_loop = on_replies.and_then(|on_replies| {
             event_loop::attach(id, env, on_replies.raw(), Arc::clone(&completions))
         });
         Ok(Self {
-            completions,
             event_loop,
+            questions: Arc::new(Questions::new(Arc::clone(&completions))),
+            host: JavascriptHost::new(Arc::clone(&completions), runtime.clone()),
+            completions,
+            runtime,
         })
+    }
+
+    /// What is ready, for who does not want to wait until it is brought.
+    #[napi]
+    pub fn take(&self) -> Batch {
+        batch(self.completions.queue.take())
+    }
+
+    /// What JavaScript's clocks show: Unix time, and one that never goes back.
+    #[napi]
+    pub fn set_time(&self, unix_ms: f64, steady_ms: f64) {
+        self.host.set_time(unix_ms, steady_ms);
+    }
+
+    /// The answer to a question; `take` then has what came of it.
+    #[napi]
+    pub fn answer(&self, question: f64, ok: bool, json: String) {
+        self.turn(|| self.questions.answer(question as u64, ok, &json));
+    }
+
+    /// A timer of the host has run out; `take` then has what came of it.
+    #[napi]
+    pub fn fire(&self, timer: f64) {
+        self.turn(|| self.host.fire(timer as u64));
+    }
+
+    fn turn(&self, work: impl FnOnce()) {
+        // A panic must not unwind into Node.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            self.completions.in_turn(&self.runtime, work);
+        }));
+    }
+}
+
+/// The context has ended: nobody will answer, and no timer will run out.
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        self.questions.end();
+        self.host.end();
     }
 }
 
@@ -85,6 +142,15 @@ impl Queue {
     fn take(&self) -> Vec<(u64, Reply)> {
         std::mem::take(&mut *lock(&self.0))
     }
+
+    /// Nobody wants the reply to `id` any more, if it is here.
+    fn revoke(&self, id: u64) {
+        let mut ready = lock(&self.0);
+        let found = ready.iter_mut().find(|(other, _)| *other == id);
+        let unwanted = found.map(|(_, reply)| std::mem::replace(reply, Reply::nothing()));
+        drop(ready);
+        drop(unwanted);
+    }
 }
 
 /// As JavaScript gets it, now.
@@ -100,12 +166,12 @@ thread_local! {
     static IN_TURN: Cell<*const Completions> = const { Cell::new(ptr::null()) };
 }
 
-pub struct Completions {
+pub(super) struct Completions {
     queue: Arc<Queue>,
     wake: Wake,
     next_id: AtomicU64,
-    /// What JavaScript may still stop, by its id.
-    running: Mutex<HashMap<u64, Hold>>,
+    /// What JavaScript may still cancel, by its id.
+    running: Mutex<HashMap<u64, CancellationToken>>,
 }
 
 impl Completions {
@@ -119,6 +185,11 @@ impl Completions {
         }
     }
 
+    /// See `js/native/bridge.js` for what there is.
+    pub fn message(&self, kind: char, text: &str) {
+        self.post(MESSAGE, format!("{kind}{text}").into());
+    }
+
     /// Makes the JavaScript thread come for what is ready.
     pub fn wake(&self) {
         // Fails only when the context is being torn down: then nobody waits any more.
@@ -128,18 +199,32 @@ impl Completions {
     /// Runs `work` on the JavaScript thread, and the operations that it woke. Returns all replies
     /// that are ready.
     pub fn turn(&self, runtime: &Handle, work: impl FnOnce()) -> Vec<(u64, Reply)> {
-        IN_TURN.set(self);
-        let _end = EndOfTurn;
-        parked::turn(runtime, work);
+        self.in_turn(runtime, work);
         self.queue.take()
     }
 
-    pub fn warn(&self, text: &str) {
-        self.post(WARNING, text.to_owned().into());
+    /// The same; whoever calls sees to it that the replies are taken.
+    pub fn in_turn<T>(&self, runtime: &Handle, work: impl FnOnce() -> T) -> T {
+        IN_TURN.set(self);
+        let _end = EndOfTurn;
+        parked::turn(runtime, work)
     }
 
-    pub fn running(&self) -> MutexGuard<'_, HashMap<u64, Hold>> {
-        lock(&self.running)
+    pub fn warn(&self, text: &str) {
+        self.message('W', text);
+    }
+
+    pub fn start(&self, id: u64, cancel: CancellationToken) {
+        lock(&self.running).insert(id, cancel);
+    }
+
+    /// Nobody wants the reply to `id` any more.
+    pub fn cancel(&self, id: u64) {
+        let running = lock(&self.running).get(&id).cloned();
+        match running {
+            Some(cancel) => cancel.cancel(),
+            None => self.queue.revoke(id),
+        }
     }
 
     /// What owes the reply to `id`.
@@ -163,7 +248,7 @@ impl Drop for EndOfTurn {
 
 /// Posts the reply to an operation; an error when its task dies without one, so that no promise
 /// is left pending.
-pub struct Pending {
+pub(super) struct Pending {
     completions: Arc<Completions>,
     id: u64,
     settled: bool,
@@ -177,18 +262,18 @@ impl Pending {
 
     pub fn finish(mut self, reply: Reply) {
         self.settled = true;
+        // First: who cancels from now on finds the reply in the queue.
+        lock(&self.completions.running).remove(&self.id);
         self.completions.post(self.id, reply);
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.completions.running().remove(&self.id);
         if !self.settled {
-            self.completions.post(
-                self.id,
-                reply::error(&Error::internal("The operation failed unexpectedly")).into(),
-            );
+            lock(&self.completions.running).remove(&self.id);
+            let error = Error::internal("The operation failed unexpectedly");
+            self.completions.post(self.id, error.into());
         }
     }
 }

@@ -19,12 +19,12 @@ pub fn hash_key(value: String) -> String {
 
 #[napi]
 pub fn normalize_key(key: String) -> String {
-    reply::of(Key::new(&key), |key| reply::text(key.as_str()))
+    reply::now(Key::new(&key), |key| reply::text(key.as_str()))
 }
 
 #[napi]
 pub fn check_lock_id(lock_id: String) -> String {
-    reply::of(LockId::parse(&lock_id), |_| reply::boolean(true))
+    reply::now(LockId::parse(&lock_id), |_| reply::boolean(true))
 }
 
 #[napi]
@@ -38,28 +38,18 @@ pub fn make_storage_key(
         limit_bytes: limit_bytes as usize,
         reserve_bytes: reserve_bytes as usize,
     };
-    reply::of(key::storage_key(&prefix, &key, budget), reply::text)
+    reply::now(key::storage_key(&prefix, &key, budget), reply::text)
 }
 
-/// The delay of `lock()` after a failed attempt, for backends that are not native.
-#[napi]
-pub fn retry_delay(
-    attempt: u32,
+pub(super) fn retry_policy(
     retry_delay_ms: f64,
+    max_delay_ms: f64,
     exponential: bool,
     jitter: u32,
-    remaining_ms: f64,
-) -> f64 {
-    retry_policy(retry_delay_ms, exponential, jitter).delay_ms(
-        attempt,
-        remaining_ms,
-        rand::random(),
-    )
-}
-
-pub fn retry_policy(retry_delay_ms: f64, exponential: bool, jitter: u32) -> RetryPolicy {
+) -> RetryPolicy {
     RetryPolicy {
         retry_delay_ms,
+        max_delay_ms,
         backoff: if exponential {
             Backoff::Exponential
         } else {

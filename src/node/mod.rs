@@ -5,14 +5,17 @@
 //! Where it pays, sockets are served by Node's own [`event_loop`] instead of the I/O threads.
 //! Replies are flat strings ([`reply`]): JavaScript builds objects far cheaper than N-API does.
 
-pub mod backend;
-pub mod bridge;
+mod backend;
+mod bridge;
 #[cfg_attr(not(unix), path = "no_event_loop.rs")]
 mod event_loop;
-pub mod functions;
-pub mod open;
-pub mod redis;
-pub mod reply;
-pub mod runtime;
+mod functions;
+mod hold;
+mod host;
+mod open;
+mod questions;
+mod redis;
+mod reply;
+mod runtime;
 #[cfg(unix)]
 mod uv;

@@ -9,26 +9,66 @@ use serde::de::DeserializeOwned;
 use super::backend::NativeBackend;
 use super::bridge::Bridge;
 use super::reply;
-use super::runtime::runtime;
+use super::runtime::{runtime, system_host};
+use crate::backend::javascript::{JavascriptBackend, Replaced, SpiedBackend};
 use crate::backend::{Backend, Warnings, firestore, memory, postgres, redis, sqlite};
 use crate::client::Client;
+use crate::client::host::Host;
 use crate::error::{Error, Result};
 
-/// The backend, or the reply that says why there is none.
+/// The backend, or the reply that says why there is none. `client`: the number under which a client
+/// of the user is asked, where the backend uses one.
 #[napi]
-pub fn open(bridge: &Bridge, kind: String, config: String) -> Either<NativeBackend, String> {
-    match open_backend(bridge, &kind, &config) {
+pub fn open(
+    bridge: &Bridge,
+    kind: String,
+    config: String,
+    client: f64,
+) -> Either<NativeBackend, String> {
+    or_reply(open_backend(bridge, &kind, &config, client as u64))
+}
+
+/// A backend that JavaScript has written itself, and is asked as number `target`.
+#[napi]
+pub fn open_own(bridge: &Bridge, target: f64, can_watch: bool) -> Either<NativeBackend, String> {
+    let program = bridge.questions.to(target as u64);
+    let backend = Arc::new(JavascriptBackend::new(program, can_watch));
+    let host = Arc::clone(&bridge.host) as Arc<dyn Host>;
+    or_reply(native(bridge, backend, host, true))
+}
+
+/// The same backend, where JavaScript, as number `target`, has replaced some operations.
+#[napi]
+pub fn open_spied(
+    bridge: &Bridge,
+    original: &NativeBackend,
+    target: f64,
+    acquire: bool,
+    release: bool,
+    extend: bool,
+) -> Either<NativeBackend, String> {
+    let program = JavascriptBackend::new(bridge.questions.to(target as u64), false);
+    let replaced = Replaced {
+        acquire,
+        release,
+        extend,
+    };
+    let backend = SpiedBackend::new(Arc::clone(&original.backend), program, replaced);
+    let host = Arc::clone(original.client.host());
+    or_reply(native(bridge, Arc::new(backend), host, true))
+}
+
+fn or_reply(opened: Result<NativeBackend>) -> Either<NativeBackend, String> {
+    match opened {
         Ok(backend) => Either::A(backend),
         Err(error) => Either::B(reply::error(&error)),
     }
 }
 
-fn open_backend(bridge: &Bridge, kind: &str, config: &str) -> Result<NativeBackend> {
-    let runtime = runtime()?;
-    let _context = runtime.enter();
-    let completions = Arc::clone(&bridge.completions);
+fn open_backend(bridge: &Bridge, kind: &str, config: &str, _client: u64) -> Result<NativeBackend> {
+    let _context = runtime()?.enter();
     let warnings = {
-        let completions = Arc::downgrade(&completions);
+        let completions = Arc::downgrade(&bridge.completions);
         Warnings::new(move |text| {
             if let Some(completions) = completions.upgrade() {
                 completions.warn(text);
@@ -47,11 +87,23 @@ fn open_backend(bridge: &Bridge, kind: &str, config: &str) -> Result<NativeBacke
         "sqlite" => Arc::new(sqlite::SqliteBackend::open(read(config)?)?),
         _ => return Err(Error::invalid_argument("There is no backend of this kind")),
     };
-    Ok(NativeBackend::new(
-        Client::new(backend),
-        completions,
-        runtime,
-    ))
+    native(bridge, backend, system_host()?, false)
+}
+
+fn native(
+    bridge: &Bridge,
+    backend: Arc<dyn Backend>,
+    host: Arc<dyn Host>,
+    taken_at_once: bool,
+) -> Result<NativeBackend> {
+    Ok(NativeBackend {
+        client: Client::new(Arc::clone(&backend), host),
+        backend,
+        completions: Arc::clone(&bridge.completions),
+        runtime: runtime()?.handle().clone(),
+        taken_at_once,
+        held: Arc::default(),
+    })
 }
 
 /// What the JavaScript side wrote: an unknown or mistyped option is the user's mistake.

@@ -26,13 +26,13 @@ pub fn redis_keys(prefix: String, key: String, cluster: bool) -> String {
         let keys = Keyspace::new(&prefix, cluster, "")?.lock_keys(&key)?;
         Ok(serde_json::json!([keys.lock, keys.fence, json::escape(key.as_str())]).to_string())
     };
-    reply::of(keys(), reply::text)
+    reply::now(keys(), reply::text)
 }
 
 #[napi]
 pub fn redis_index_key(prefix: String, lock_id: String, cluster: bool) -> String {
     let key = || Keyspace::new(&prefix, cluster, "")?.index_key(LockId::parse(&lock_id)?);
-    reply::of(key(), reply::text)
+    reply::now(key(), reply::text)
 }
 
 /// The error reply for what a server answered, such as `READONLY You can't write`.

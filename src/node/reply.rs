@@ -1,21 +1,21 @@
 //! Replies as JavaScript reads them: a tag, then fields of fixed width, then the rest.
 
 use std::fmt::Write;
-use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::backend::{ExtendOutcome, LockRecord, Miss, ReleaseOutcome};
-use crate::client::Grant;
-use crate::error::{Error, Result};
+use crate::backend::{LockRecord, Miss, Page, ReleaseOutcome};
+use crate::client::host::Moment;
+use crate::client::{Extension, Grant, Hold};
+use crate::error::{Cause, Error, Result};
 
 /// A reply on its way.
-#[derive(Default)]
-pub struct Reply {
+pub(super) struct Reply {
     text: String,
-    /// JavaScript is told how much time is left when it gets the reply, not when it was made:
-    /// its thread may have been busy in between.
-    valid_until: Option<Instant>,
+    /// What to do when nobody takes it: a lock that nobody heard of is nobody's.
+    unclaimed: Option<Box<dyn FnOnce() + Send>>,
+    /// What JavaScript threw must be there until it is told of it.
+    _error: Option<Error>,
 }
 
 impl Reply {
@@ -30,14 +30,23 @@ impl Reply {
         self
     }
 
-    /// As JavaScript gets it, now.
-    pub fn deliver(self) -> String {
-        let mut text = self.text;
-        if let Some(valid_until) = self.valid_until {
-            let left = valid_until.saturating_duration_since(Instant::now());
-            let _ = write!(text, "{}", left.as_millis());
+    pub fn or_else(mut self, unclaimed: impl FnOnce() + Send + 'static) -> Self {
+        self.unclaimed = Some(Box::new(unclaimed));
+        self
+    }
+
+    /// For JavaScript, which has it then.
+    pub fn deliver(mut self) -> String {
+        self.unclaimed = None;
+        std::mem::take(&mut self.text)
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if let Some(unclaimed) = self.unclaimed.take() {
+            unclaimed();
         }
-        text
     }
 }
 
@@ -45,40 +54,74 @@ impl From<String> for Reply {
     fn from(text: String) -> Self {
         Self {
             text,
-            valid_until: None,
+            unclaimed: None,
+            _error: None,
         }
     }
 }
 
-pub fn acquired(grant: Option<Grant>) -> Reply {
-    let Some(grant) = grant else {
-        return "L".to_owned().into();
-    };
-    let mut text = String::with_capacity(64);
-    let _ = write!(
-        text,
-        "A{}{}{},",
-        grant.lock_id.as_str(),
-        grant.fence,
-        grant.expires_at_ms,
-    );
-    Reply {
-        text,
-        valid_until: Some(grant.valid_until),
+impl From<Error> for Reply {
+    fn from(reason: Error) -> Self {
+        Self {
+            text: error(&reason),
+            unclaimed: None,
+            _error: Some(reason),
+        }
     }
 }
 
-pub fn released(outcome: ReleaseOutcome) -> String {
+pub(super) fn locked() -> String {
+    "L".to_owned()
+}
+
+pub(super) fn acquired(grant: &Grant) -> String {
+    let mut text = String::with_capacity(64);
+    let _ = write!(
+        text,
+        "A{}{}{},{}",
+        grant.lock_id.as_str(),
+        grant.fence,
+        grant.expires_at_ms,
+        milliseconds(grant.valid_until),
+    );
+    text
+}
+
+/// `number` is that of the hold.
+pub(super) fn held(hold: &Hold, number: u64) -> String {
+    let mut text = String::with_capacity(80);
+    let _ = write!(
+        text,
+        "A{}{}{},{},{},{}",
+        hold.lock_id.as_str(),
+        hold.fence,
+        hold.expires_at_ms(),
+        number,
+        hold.progress.attempts,
+        hold.waited.as_millis(),
+    );
+    text
+}
+
+/// Of a host's clock, as JavaScript compares them.
+pub(super) fn milliseconds(moment: Moment) -> u64 {
+    u64::try_from(moment.since_start().as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn released(outcome: ReleaseOutcome) -> String {
     match outcome {
         ReleaseOutcome::Released => "1".to_owned(),
         ReleaseOutcome::Missed(miss) => missed(miss),
     }
 }
 
-pub fn extended(outcome: ExtendOutcome) -> String {
+pub(super) fn extended(outcome: Result<Extension, Miss>) -> String {
     match outcome {
-        ExtendOutcome::Extended { expires_at_ms } => format!("1{expires_at_ms}"),
-        ExtendOutcome::Missed(miss) => missed(miss),
+        Ok(Extension {
+            expires_at_ms,
+            valid_until,
+        }) => format!("1{expires_at_ms},{}", milliseconds(valid_until)),
+        Err(miss) => missed(miss),
     }
 }
 
@@ -89,11 +132,11 @@ fn missed(miss: Miss) -> String {
     }
 }
 
-pub fn boolean(value: bool) -> String {
+pub(super) fn boolean(value: bool) -> String {
     if value { "1" } else { "0" }.to_owned()
 }
 
-pub fn found(record: Option<LockRecord>) -> String {
+pub(super) fn found(record: Option<LockRecord>) -> String {
     match record {
         None => "0".to_owned(),
         Some(record) => format!(
@@ -107,29 +150,60 @@ pub fn found(record: Option<LockRecord>) -> String {
     }
 }
 
-pub fn text(value: impl AsRef<str>) -> String {
+pub(super) fn page(page: Page) -> String {
+    let locks: Vec<Value> = page
+        .locks
+        .into_iter()
+        .map(|record| {
+            json!({
+                "key": record.key,
+                "lockId": record.lock_id.as_str(),
+                "fence": record.fence.to_string(),
+                "expiresAtMs": record.expires_at_ms,
+                "acquiredAtMs": record.acquired_at_ms,
+            })
+        })
+        .collect();
+    format!("1{}", json!({ "locks": locks, "next": page.next }))
+}
+
+pub(super) fn text(value: impl AsRef<str>) -> String {
     format!("1{}", value.as_ref())
 }
 
-pub fn error(error: &Error) -> String {
+pub(super) fn error(error: &Error) -> String {
+    format!("E{}", describe(error))
+}
+
+fn describe(error: &Error) -> Value {
     let details: serde_json::Map<_, _> = error
         .details
         .iter()
         .map(|(name, value)| ((*name).to_owned(), json!(value)))
         .collect();
-    let body = json!({
+    let mut body = json!({
         "code": error.code,
         "message": error.message,
-        "cause": error.cause,
         "details": details,
     });
-    format!("E{body}")
+    match &error.cause {
+        None => {}
+        Some(Cause::Text(text)) => body["cause"] = json!(text),
+        Some(Cause::Error(cause)) => body["cause"] = describe(cause),
+        Some(Cause::Thrown(thrown)) => body["thrown"] = json!(thrown.number()),
+    }
+    body
 }
 
 /// The reply to a result, whatever it is.
-pub fn of<T, R: From<String>>(result: Result<T>, ok: impl FnOnce(T) -> R) -> R {
+pub(super) fn of<T>(result: Result<T>, ok: impl FnOnce(T) -> String) -> Reply {
     match result {
-        Ok(value) => ok(value),
-        Err(reason) => error(&reason).into(),
+        Ok(value) => ok(value).into(),
+        Err(reason) => reason.into(),
     }
+}
+
+/// The same, where JavaScript does not wait.
+pub(super) fn now<T>(result: Result<T>, ok: impl FnOnce(T) -> String) -> String {
+    of(result, ok).deliver()
 }

@@ -1,14 +1,15 @@
 //! The threads that do the I/O, shared by all JavaScript contexts of the process.
 
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::{Builder, Runtime};
 
+use crate::client::system::SystemHost;
 use crate::error::{Error, Result};
 
 /// Started at the first use and never stopped: an operation may outlive the context that began it.
-pub fn runtime() -> Result<&'static Runtime> {
+pub(super) fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<io::Result<Runtime>> = OnceLock::new();
     RUNTIME
         .get_or_init(|| {
@@ -20,4 +21,12 @@ pub fn runtime() -> Result<&'static Runtime> {
         })
         .as_ref()
         .map_err(|error| Error::internal("The system refuses to start a thread").cause(error))
+}
+
+/// The one host of all backends that do not have JavaScript's time.
+pub(super) fn system_host() -> Result<Arc<SystemHost>> {
+    static HOST: OnceLock<Arc<SystemHost>> = OnceLock::new();
+    let handle = runtime()?.handle();
+    let host = HOST.get_or_init(|| Arc::new(SystemHost::new(handle.clone())));
+    Ok(Arc::clone(host))
 }

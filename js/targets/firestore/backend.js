@@ -3,7 +3,7 @@
 import { unreadableOptions } from "../../base/errors.js";
 import { isFirestoreInstance, readTarget } from "./target.js";
 import { createNativeBackend } from "../../native/backend.js";
-import { createAutoLock } from "../../lock/run.js";
+import { createAutoLock } from "../../lock/lock.js";
 
 const CAPABILITIES = /** @type {const} */ ({
   backend: "firestore",

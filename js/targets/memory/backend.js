@@ -1,7 +1,7 @@
 // Locks inside one process: for tests and single-process programs.
 
 import { createNativeBackend } from "../../native/backend.js";
-import { createAutoLock } from "../../lock/run.js";
+import { createAutoLock } from "../../lock/lock.js";
 
 const CAPABILITIES = /** @type {const} */ ({
   backend: "memory",

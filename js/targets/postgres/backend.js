@@ -5,7 +5,7 @@ import { LONGEST_TIMER_MS } from "../../base/config.js";
 import { invalidArgument, replyError, unreadableOptions } from "../../base/errors.js";
 import { createNativeBackend } from "../../native/backend.js";
 import { isClient, readTarget } from "./target.js";
-import { createAutoLock } from "../../lock/run.js";
+import { createAutoLock } from "../../lock/lock.js";
 
 const CAPABILITIES = /** @type {const} */ ({
   backend: "postgres",
@@ -43,7 +43,7 @@ export async function setupSchema(target, options) {
   const native = openNative("postgres", config);
   const started = native.setup();
   const reply = typeof started === "string" ? started : await settled(started);
-  native.close();
+  native.close(0);
   if (reply !== "1") throw replyError(reply);
 }
 

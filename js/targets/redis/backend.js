@@ -4,7 +4,7 @@ import { unreadableOptions } from "../../base/errors.js";
 import { createNativeBackend } from "../../native/backend.js";
 import { createEvalBackend } from "./eval.js";
 import { readTarget } from "./target.js";
-import { createAutoLock } from "../../lock/run.js";
+import { createAutoLock } from "../../lock/lock.js";
 
 const CAPABILITIES = /** @type {const} */ ({
   backend: "redis",

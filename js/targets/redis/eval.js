@@ -1,10 +1,15 @@
 // The Redis backend over a client that JavaScript has: the same scripts, sent through its eval.
 
 import { createHash } from "node:crypto";
-import { unwrap } from "../../native/bridge.js";
 import { readHooks } from "../../base/config.js";
 import { FENCE_THRESHOLDS } from "../../base/constants.js";
-import { BAD_TTL, invalidArgument, LockError, unreadableOptions } from "../../base/errors.js";
+import {
+  BAD_TTL,
+  invalidArgument,
+  LockError,
+  unreadableOptions,
+  unwrap,
+} from "../../base/errors.js";
 import { formatFence, logFenceWarning } from "../../base/fence.js";
 import { decorateAcquireResult, rememberHooks } from "../../lock/handle.js";
 import { generateLockId, normalizeAndValidateKey, validateLockId } from "../../base/keys.js";

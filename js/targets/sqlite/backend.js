@@ -3,7 +3,7 @@
 import { LONGEST_TIMER_MS } from "../../base/config.js";
 import { invalidArgument, unreadableOptions } from "../../base/errors.js";
 import { createNativeBackend } from "../../native/backend.js";
-import { createAutoLock } from "../../lock/run.js";
+import { createAutoLock } from "../../lock/lock.js";
 import { readTarget } from "./target.js";
 
 /** @import { ManagedLockBackend } from "../../../index.js" */

@@ -1,0 +1,216 @@
+// A lock that is held: what its holder is told about it, and how it ends.
+
+import { BAD_TTL, invalidArgument, LockError, replyError } from "../base/errors.js";
+import { offAbort, onAbort, reasonOf } from "../base/signal.js";
+import { answer, extendLock } from "../native/backend.js";
+import { listen, unlisten } from "../native/bridge.js";
+import { BEAT, ERROR, readReleased } from "../native/replies.js";
+
+/** @typedef {import("../native/engine.js").Engine} Engine */
+/** @typedef {import("./config.js").LockPlan} LockPlan */
+/** @typedef {import("./telemetry.js").Observer} Observer */
+
+export class Held {
+  /** @type {AbortController | undefined} */
+  #controller;
+  /** @type {LockError | undefined} */
+  #lost;
+  #ended = false;
+  #isListening = false;
+  #engine;
+  #plan;
+  #observers;
+  #number;
+  #id;
+  #heldSince;
+  #expiresAtMs;
+  /** @type {(() => void) | undefined} */
+  #stopFollowing;
+
+  /**
+   * @param {Engine} engine
+   * @param {LockPlan} plan
+   * @param {readonly Observer[]} observers
+   * @param {{ lockId: string, fence: string, expiresAtMs: number }} grant
+   * @param {number} number by which the engine knows the hold
+   */
+  constructor(engine, plan, observers, grant, number) {
+    const own = engine.callers?.grant(grant.lockId);
+    this.lockId = own?.lockId ?? grant.lockId;
+    this.fence = own === undefined ? grant.fence : own.fence;
+    this.#expiresAtMs = own === undefined ? grant.expiresAtMs : own.expiresAtMs;
+    this.#engine = engine;
+    this.#plan = plan;
+    this.#observers = observers;
+    this.#number = number;
+    // The engine's own name for it, where the backend gives another.
+    this.#id = grant.lockId;
+    this.#heldSince = observers.length === 0 ? 0 : performance.now();
+    if (observers.length > 0) this.#listen();
+  }
+
+  get expiresAtMs() {
+    if (!this.#ended) {
+      const own = this.#engine.callers?.grant(this.#id);
+      const latest = own?.expiresAtMs ?? this.#engine.native.holdExpiresAt(this.#number);
+      if (latest) this.#expiresAtMs = latest;
+    }
+    return this.#expiresAtMs;
+  }
+
+  /**
+   * Made when it is asked for: most never do.
+   * @returns {AbortSignal}
+   */
+  get signal() {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (!this.#ended) this.#watch(this.#controller);
+    }
+    return this.#controller.signal;
+  }
+
+  /** @param {AbortController} controller */
+  #watch(controller) {
+    const lost = this.lost();
+    if (lost !== undefined) return controller.abort(lost);
+    const { signal } = this.#plan;
+    if (signal !== undefined) {
+      const abort = () => controller.abort(reasonOf(signal));
+      if (signal.aborted) return abort();
+      onAbort(signal, abort);
+      this.#stopFollowing = () => offAbort(signal, abort);
+    }
+    this.#listen();
+  }
+
+  #listen() {
+    if (this.#isListening) return;
+    this.#isListening = true;
+    listen(this.#number, (said) => this.#hear(said));
+    this.#engine.native.listenHold(this.#number, this.#observers.length > 0);
+  }
+
+  /** @param {string} said */
+  #hear(said) {
+    const tag = said.charCodeAt(0);
+    if (tag === ERROR) this.#lose(replyError(said, this.#context));
+    if (tag !== BEAT) return;
+    const failure = said.length > 1 ? replyError(said.slice(1)) : undefined;
+    this.#emit("heartbeat", failure);
+  }
+
+  /** @param {LockError} error */
+  #lose(error) {
+    if (this.#lost !== undefined || this.#ended) return;
+    this.#lost = error;
+    this.#emit("lost", error);
+    this.#controller?.abort(error);
+  }
+
+  /**
+   * @param {"heartbeat" | "lost" | "extend" | "release"} type
+   * @param {LockError | undefined} error
+   * @param {object} [more]
+   */
+  #emit(type, error, more) {
+    const { key, name } = this.#plan;
+    for (const observer of this.#observers) {
+      observer.emit(type, key, this.lockId, error, { backend: this.#engine.name, name, ...more });
+    }
+  }
+
+  get #context() {
+    return { key: this.#plan.key, lockId: this.lockId };
+  }
+
+  /**
+   * Whether it is surely held, and for that much longer.
+   * @param {number} [forMs]
+   */
+  isHeld(forMs = 0) {
+    return !this.#ended && this.#engine.native.heldFor(this.#number) > forMs;
+  }
+
+  /**
+   * Why it is not surely held any more, if it is not.
+   * @returns {LockError | undefined}
+   */
+  lost() {
+    if (this.#lost === undefined && !this.#ended && !this.isHeld()) {
+      const lost = this.#engine.native.holdLost(this.#number);
+      if (typeof lost === "string") this.#lose(replyError(lost, this.#context));
+    }
+    return this.#lost;
+  }
+
+  throwIfLost() {
+    const lost = this.lost();
+    if (lost !== undefined) throw lost;
+    if (this.#ended) throw new LockError("LockLost", "The lock was released", this.#context);
+  }
+
+  /** @param {number} [ttlMs] */
+  async extend(ttlMs = this.#plan.ttlMs) {
+    if (typeof ttlMs !== "number") throw invalidArgument(BAD_TTL);
+    if (this.#ended) return /** @type {const} */ ({ ok: false });
+    const started = performance.now();
+    const done = () => ({ durationMs: performance.now() - started });
+    try {
+      const result = await extendLock(this.#engine.native, this.#id, ttlMs);
+      this.#emit("extend", undefined, { ...done(), outcome: result });
+      return result;
+    } catch (error) {
+      this.#emit("extend", /** @type {LockError} */ (error), done());
+      throw error;
+    }
+  }
+
+  /** Gives the lock back. To be called once. */
+  async end() {
+    this.lost();
+    this.#ended = true;
+    this.#stopFollowing?.();
+    const { native, callers } = this.#engine;
+    const started = this.#observers.length === 0 ? 0 : performance.now();
+    const done = () => {
+      const now = performance.now();
+      return { durationMs: now - started, heldMs: started - this.#heldSince };
+    };
+    try {
+      let reply = native.endHold(this.#number);
+      if (typeof reply !== "string") reply = await answer(native, reply, undefined, {});
+      const result = readReleased(reply, this.#context);
+      if (this.#observers.length > 0) {
+        this.#emit("release", undefined, { ...done(), outcome: result });
+      }
+      return result;
+    } catch (error) {
+      this.#emit("release", /** @type {LockError} */ (error), done());
+      throw error;
+    } finally {
+      if (this.#isListening) unlisten(this.#number);
+      callers?.forget(this.#id);
+    }
+  }
+}
+
+/**
+ * What fn receives. Own properties, so that it may be spread or listed.
+ * @param {Held} held
+ */
+export function contextOf(held) {
+  return {
+    lockId: held.lockId,
+    fence: held.fence,
+    get expiresAtMs() {
+      return held.expiresAtMs;
+    },
+    get signal() {
+      return held.signal;
+    },
+    isHeld: (/** @type {number | undefined} */ forMs) => held.isHeld(forMs),
+    throwIfLost: () => held.throwIfLost(),
+    extend: (/** @type {number | undefined} */ ttlMs) => held.extend(ttlMs),
+  };
+}

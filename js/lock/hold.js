@@ -1,0 +1,48 @@
+// hold() and tryHold(): a lock for `await using`.
+
+import { Disposal, hooksOf } from "./handle.js";
+import { readLockConfig } from "./config.js";
+import { contextOf } from "./held.js";
+import { take } from "./take.js";
+
+/** @import { LockConfig } from "../../index.js" */
+/** @typedef {import("./config.js").LockPlan} LockPlan */
+/** @typedef {import("./held.js").Held} Held */
+
+/**
+ * @param {any} backend any LockBackend
+ * @param {LockConfig} config
+ */
+export async function holdWith(backend, config) {
+  const plan = readLockConfig(config, "hold({ key })");
+  const held = /** @type {Held} */ (await take(backend, plan, true));
+  return handleOf(backend, held, plan);
+}
+
+/**
+ * @param {any} backend any LockBackend
+ * @param {LockConfig} config
+ */
+export async function tryHoldWith(backend, config) {
+  const plan = readLockConfig(config, "tryHold({ key })");
+  const held = await take(backend, plan, false);
+  return held === null ? null : handleOf(backend, held, plan);
+}
+
+/**
+ * @param {any} backend
+ * @param {Held} held
+ * @param {LockPlan} plan
+ */
+function handleOf(backend, held, plan) {
+  const hooks = hooksOf(backend);
+  const disposal = new Disposal(() => held.end(), held.lockId, plan.key, {
+    onReleaseError: plan.onReleaseError ?? hooks?.onReleaseError,
+    disposeTimeoutMs: hooks?.disposeTimeoutMs,
+  });
+  // Onto the context, whose getters a spread would call.
+  return Object.assign(contextOf(held), {
+    release: () => disposal.release(),
+    [Symbol.asyncDispose]: () => disposal.dispose(),
+  });
+}

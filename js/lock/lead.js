@@ -1,0 +1,47 @@
+// lead(): leader election.
+
+import { invalidArgument } from "../base/errors.js";
+import { readLockConfig } from "./config.js";
+import { contextOf } from "./held.js";
+import { endQuietly } from "./lock.js";
+import { take } from "./take.js";
+
+/** @import { LockConfig } from "../../index.js" */
+/** @typedef {import("./held.js").Held} Held */
+
+/**
+ * Waits until this one leads, runs fn, and stands again when the lead was lost.
+ * @param {any} backend any LockBackend
+ * @param {(context: any) => any} fn
+ * @param {LockConfig} config
+ * @returns {Promise<any>} what fn returned when it resigned
+ */
+export async function leadWith(backend, fn, config) {
+  if (typeof fn !== "function") throw invalidArgument("lead() needs the function of the leader");
+  const plan = readLockConfig(config, "lead(fn, { key })", true);
+  for (;;) {
+    const held = /** @type {Held} */ (await take(backend, plan, true));
+    const context = contextOf(held);
+    let outcome;
+    try {
+      outcome = { ok: true, value: await fn(context) };
+    } catch (thrown) {
+      outcome = { ok: false, thrown };
+    }
+    const lost = held.lost();
+    await endQuietly(backend, held, plan);
+    const deposed = lost !== undefined && !plan.signal?.aborted;
+    // An error of its own ends it also then; that it was stopped is none.
+    if (deposed && (outcome.ok || isBecauseOf(outcome.thrown, lost))) continue;
+    if (outcome.ok) return outcome.value;
+    throw outcome.thrown;
+  }
+}
+
+/**
+ * @param {any} thrown
+ * @param {Error} lost
+ */
+function isBecauseOf(thrown, lost) {
+  return thrown === lost || thrown?.cause === lost || thrown?.name === "AbortError";
+}

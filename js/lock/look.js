@@ -1,0 +1,82 @@
+// Looking around: which locks there are, and taking one away.
+
+import { invalidArgument, KEY_NOT_STRING, replyError, unreadableOptions } from "../base/errors.js";
+import { attachRawData, sanitizeLockInfo } from "../base/results.js";
+import { checkSignal } from "../base/signal.js";
+import { answer } from "../native/backend.js";
+import { NO, YES } from "../native/replies.js";
+import { nativeBehind } from "./telemetry.js";
+
+/** @import { BackendCapabilities } from "../../index.js" */
+
+const PAGE = 100;
+
+/** @param {any} backend */
+function needNative(backend) {
+  const native = nativeBehind(backend);
+  if (native === undefined) {
+    throw invalidArgument("Only a backend of this package can do that: this is another one");
+  }
+  return native;
+}
+
+/**
+ * The live locks, page by page.
+ * @param {any} backend
+ * @param {any} [options]
+ * @returns {AsyncGenerator<any, void, void>}
+ */
+export async function* listLocks(backend, options) {
+  /** @type {any} */
+  let limit, raw, signal;
+  try {
+    ({ limit = Infinity, raw = false, signal } = options ?? {});
+  } catch (cause) {
+    throw unreadableOptions("listLocks(backend, { limit, raw, signal })", options, cause);
+  }
+  if (!(limit === Infinity || Number.isInteger(limit)) || limit < 0) {
+    throw invalidArgument("limit must be a non-negative integer");
+  }
+  if (typeof raw !== "boolean") throw invalidArgument("raw must be true or false");
+  const native = needNative(backend);
+  const capabilities = /** @type {BackendCapabilities} */ (backend.capabilities);
+  /** @type {string | null} */
+  let after = null;
+  for (let left = limit; left > 0;) {
+    if (signal !== undefined) checkSignal(signal);
+    const started = native.list(after, Math.min(left, PAGE));
+    const reply = await answer(native, started, signal, {});
+    if (reply.charCodeAt(0) !== YES) throw replyError(reply);
+    const { locks, next } = JSON.parse(reply.slice(1));
+    for (const lock of locks.slice(0, left)) {
+      const info = attachRawData(sanitizeLockInfo(lock, capabilities), lock);
+      yield raw ? { ...info, key: lock.key, lockId: lock.lockId } : info;
+    }
+    left -= locks.length;
+    if (next === null) return;
+    after = next;
+  }
+}
+
+/**
+ * Takes a lock away from whoever holds it.
+ * @param {any} backend
+ * @param {any} opts
+ * @returns {Promise<{ ok: boolean }>}
+ */
+export async function forceRelease(backend, opts) {
+  /** @type {any} */
+  let key, signal;
+  try {
+    ({ key, signal } = opts);
+  } catch (cause) {
+    throw unreadableOptions("forceRelease(backend, { key })", opts, cause);
+  }
+  if (typeof key !== "string") throw invalidArgument(KEY_NOT_STRING);
+  const native = needNative(backend);
+  if (signal !== undefined) checkSignal(signal, { key });
+  const reply = await answer(native, native.forceRelease(key), signal, { key });
+  const tag = reply.charCodeAt(0);
+  if (tag !== YES && tag !== NO) throw replyError(reply, { key });
+  return { ok: tag === YES };
+}

@@ -1,0 +1,212 @@
+// Which engine a backend has. All of them are the same Rust code: over a store, over a native
+// backend some operations of which were replaced, or over a backend of the user's own.
+
+import { checkBackend, backendError, LockError } from "../base/errors.js";
+import { FAILURE_REASON } from "../base/constants.js";
+import { openNativeOwn, openNativeSpied } from "./bridge.js";
+import { appoint, dismiss } from "./questions.js";
+
+/** @typedef {import("./addon.js").NativeBackend} NativeBackend */
+
+/**
+ * @typedef {object} Engine
+ * @property {NativeBackend} native
+ * @property {string | undefined} name of the kind of backend
+ * @property {Callers | undefined} callers of a backend that is asked in JavaScript
+ */
+
+/** @typedef {"acquire" | "release" | "extend"} Operation */
+/** @typedef {{ lockId: string, fence: string | undefined, expiresAtMs: number }} OwnGrant */
+
+/** @type {Operation[]} */
+const OPERATIONS = ["acquire", "release", "extend"];
+
+/**
+ * @typedef {object} Known
+ * @property {Engine} engine
+ * @property {Record<Operation, Function>} original
+ * @property {Map<string, Engine>} spied by what was replaced
+ */
+
+/** @type {WeakMap<object, Known>} */
+const natives = new WeakMap();
+
+/** @type {WeakMap<object, Engine>} */
+const own = new WeakMap();
+
+/**
+ * @param {any} backend
+ * @param {NativeBackend} native
+ * @param {Record<Operation, Function>} original
+ */
+export function knowNative(backend, native, original) {
+  const engine = { native, name: backend.capabilities.backend, callers: undefined };
+  natives.set(backend, { engine, original, spied: new Map() });
+}
+
+/**
+ * The native side of a backend of this package, whatever was replaced of it.
+ * @param {any} backend
+ * @returns {NativeBackend | undefined}
+ */
+export function nativeOf(backend) {
+  return natives.get(backend)?.engine.native;
+}
+
+/**
+ * @param {any} backend any LockBackend
+ * @param {boolean} extends_ whether it must be able to extend
+ * @returns {Engine}
+ */
+export function engineOf(backend, extends_) {
+  const known = natives.get(backend);
+  if (known === undefined) return ownEngine(backend, extends_);
+  const { engine, original } = known;
+  const intact =
+    backend.acquire === original.acquire &&
+    backend.release === original.release &&
+    backend.extend === original.extend;
+  return intact ? engine : spiedEngine(backend, known);
+}
+
+/**
+ * @param {any} backend
+ * @param {Known} known
+ */
+function spiedEngine(backend, { engine, original, spied }) {
+  const [acquire, release, extend] = OPERATIONS.map((name) => backend[name] !== original[name]);
+  const which = `${acquire}${release}${extend}`;
+  let found = spied.get(which);
+  if (found === undefined) {
+    const callers = new Callers(backend);
+    const replaced = { acquire, release, extend };
+    const native = openNativeSpied(engine.native, callers.target, replaced);
+    found = { native, name: engine.name, callers };
+    spied.set(which, found);
+  }
+  return found;
+}
+
+/**
+ * @param {any} backend
+ * @param {boolean} extends_
+ */
+function ownEngine(backend, extends_) {
+  checkBackend(backend, extends_ ? OPERATIONS : ["acquire", "release"]);
+  let engine = own.get(backend);
+  if (engine === undefined) {
+    const callers = new Callers(backend);
+    const native = openNativeOwn(callers.target, typeof backend.watch === "function");
+    engine = { native, name: backend.capabilities?.backend, callers };
+    own.set(backend, engine);
+  }
+  return engine;
+}
+
+// A backend that is not used any more is not kept for the sake of questions.
+const forgotten = new FinalizationRegistry(dismiss);
+
+/** The calls of lock() and its kin that a backend in JavaScript is asked for, and what it granted. */
+export class Callers {
+  /** @type {WeakRef<any>} */
+  #backend;
+  /** @type {Map<number, AbortSignal>} */
+  #signals = new Map();
+  #last = 0;
+  /** By the id under which the native side asked for it.
+   * @type {Map<string, OwnGrant>} */
+  #grants = new Map();
+  /** @type {Map<number, AbortController>} */
+  #watches = new Map();
+
+  /** @param {any} backend */
+  constructor(backend) {
+    this.#backend = new WeakRef(backend);
+    this.target = appoint({
+      answer: (question) => this.#answer(question),
+      describe: (thrown, { op }) => {
+        const { code, message } = backendError(op, thrown, {});
+        return { code, message };
+      },
+    });
+    forgotten.register(backend, this.target);
+  }
+
+  /**
+   * @param {AbortSignal | undefined} signal that acquire() is to be called with
+   * @returns {number}
+   */
+  enter(signal) {
+    if (signal === undefined) return 0;
+    this.#last += 1;
+    this.#signals.set(this.#last, signal);
+    return this.#last;
+  }
+
+  /** @param {number} caller */
+  leave(caller) {
+    this.#signals.delete(caller);
+  }
+
+  /**
+   * @param {string} id
+   * @returns {OwnGrant | undefined}
+   */
+  grant(id) {
+    return this.#grants.get(id);
+  }
+
+  /** @param {string} id */
+  forget(id) {
+    this.#grants.delete(id);
+  }
+
+  /** @param {any} question */
+  async #answer({ op, id, key, ttlMs, caller, number }) {
+    const backend = this.#backend.deref();
+    if (backend === undefined) throw new LockError("Internal", "The backend is gone");
+    const lockId = this.#grants.get(id)?.lockId ?? id;
+    switch (op) {
+      case "acquire": {
+        const signal = this.#signals.get(caller);
+        const result = await backend.acquire({ key, ttlMs, signal });
+        if (!result?.ok) return { ok: false };
+        const { lockId: granted, fence, expiresAtMs } = result;
+        this.#grants.set(id, { lockId: granted, fence, expiresAtMs });
+        return { ok: true, lockId: String(granted), expiresAtMs: milliseconds(expiresAtMs) };
+      }
+      case "release": {
+        const result = await backend.release({ lockId });
+        this.forget(id);
+        return mutation(result);
+      }
+      case "extend": {
+        const result = await backend.extend({ lockId, ttlMs });
+        const grant = this.#grants.get(id);
+        if (result?.ok && grant !== undefined) grant.expiresAtMs = result.expiresAtMs;
+        return mutation(result);
+      }
+      case "watch": {
+        const controller = new AbortController();
+        this.#watches.set(number, controller);
+        return void (await backend.watch({ key, signal: controller.signal }));
+      }
+      case "unwatch":
+        this.#watches.get(number)?.abort();
+        this.#watches.delete(number);
+    }
+  }
+}
+
+/** @param {any} result */
+function mutation(result) {
+  if (result?.ok) return { ok: true, expiresAtMs: milliseconds(result.expiresAtMs) };
+  // Custom backends may say the reason in the open.
+  const reason = result?.[FAILURE_REASON]?.reason ?? result?.reason;
+  return { ok: false, expired: reason === "expired" };
+}
+
+/** @param {unknown} value */
+function milliseconds(value) {
+  return typeof value === "number" && value > 0 ? value : 0;
+}

@@ -1,0 +1,71 @@
+// What the native side asks of JavaScript: of a backend or a client that the user has.
+
+import { remember } from "../base/thrown.js";
+
+/** @import { LockErrorCode } from "../../index.js" */
+
+/**
+ * How to answer a question. What it throws is the answer too: `describe` says what it means.
+ * @typedef {object} Respondent
+ * @property {(question: any) => unknown} answer
+ * @property {(thrown: unknown, question: any) => { code: LockErrorCode, message: string, outcomeUnknown?: boolean }} describe
+ */
+
+/** @type {Map<number, Respondent>} */
+const respondents = new Map();
+let lastTarget = 0;
+
+/**
+ * The number under which the native side asks it, for as long as the program runs or until
+ * `dismiss`.
+ * @param {Respondent} respondent
+ * @returns {number}
+ */
+export function appoint(respondent) {
+  lastTarget += 1;
+  respondents.set(lastTarget, respondent);
+  return lastTarget;
+}
+
+/** @param {number} target */
+export function dismiss(target) {
+  respondents.delete(target);
+}
+
+/**
+ * @param {string} text `id,target,{json}`
+ * @param {(id: number, ok: boolean, json: string) => void} reply
+ */
+export function ask(text, reply) {
+  const comma = text.indexOf(",");
+  const second = text.indexOf(",", comma + 1);
+  const id = Number(text.slice(0, comma));
+  const respondent = respondents.get(Number(text.slice(comma + 1, second)));
+  const question = JSON.parse(text.slice(second + 1));
+  const fail = (/** @type {unknown} */ thrown) => {
+    const {
+      code,
+      message,
+      outcomeUnknown = false,
+    } = respondent?.describe(thrown, question) ?? {
+      code: "Internal",
+      message: "This backend is gone",
+    };
+    const failure = { code, message, outcomeUnknown, thrown: remember(thrown) };
+    reply(id, false, JSON.stringify(failure));
+  };
+  const succeed = (/** @type {unknown} */ answer) => {
+    let json;
+    try {
+      json = JSON.stringify(answer ?? null);
+    } catch (thrown) {
+      return fail(thrown);
+    }
+    reply(id, true, json);
+  };
+  try {
+    Promise.resolve(respondent?.answer(question)).then(succeed, fail);
+  } catch (thrown) {
+    fail(thrown);
+  }
+}

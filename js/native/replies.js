@@ -1,0 +1,92 @@
+// The flat replies of the native side.
+
+import { FENCE_THRESHOLDS } from "../base/constants.js";
+import { replyError } from "../base/errors.js";
+import { logFenceWarning } from "../base/fence.js";
+import { failure } from "../base/results.js";
+
+/** @import { ExtendResult, LockErrorContext, ReleaseResult } from "../../index.js" */
+
+// First characters.
+export const ACQUIRED = 0x41; // A lockId(22) fence(15) expiresAtMs , … (see `readGrant`)
+export const LOCKED = 0x4c; // L
+export const YES = 0x31; // 1 …
+export const NO = 0x30; // 0
+const EXPIRED = 0x32; // 2
+export const INFO = 0x49; // I lockId(22) fence(15) expiresAtMs , acquiredAtMs , key
+export const ERROR = 0x45; // E {json}
+export const BEAT = 0x42; // B, or B E {json}
+
+const LOCK_ID_END = 23;
+const FENCE_END = 38;
+
+/**
+ * An `A…`: after the expiry comes, for a single acquire, until when it is valid; for a hold its
+ * number, the attempts made and the milliseconds waited.
+ * @param {string} reply
+ * @param {string} key
+ */
+export function readGrant(reply, key) {
+  const comma = reply.indexOf(",", FENCE_END);
+  const fence = reply.slice(LOCK_ID_END, FENCE_END);
+  if (fence > FENCE_THRESHOLDS.WARN) logFenceWarning(fence, key);
+  return {
+    lockId: reply.slice(1, LOCK_ID_END),
+    fence,
+    expiresAtMs: Number(reply.slice(FENCE_END, comma)),
+    rest: reply.slice(comma + 1),
+  };
+}
+
+/**
+ * An `I…`.
+ * @param {string} reply
+ */
+export function readInfo(reply) {
+  const comma = reply.indexOf(",", FENCE_END);
+  const secondComma = reply.indexOf(",", comma + 1);
+  return {
+    lockId: reply.slice(1, LOCK_ID_END),
+    fence: reply.slice(LOCK_ID_END, FENCE_END),
+    expiresAtMs: Number(reply.slice(FENCE_END, comma)),
+    acquiredAtMs: Number(reply.slice(comma + 1, secondComma)),
+    key: reply.slice(secondComma + 1),
+  };
+}
+
+/**
+ * @param {string} reply
+ * @param {LockErrorContext} context
+ * @returns {ReleaseResult}
+ */
+export function readReleased(reply, context) {
+  return reply.charCodeAt(0) === YES ? { ok: true } : readMissed(reply, context);
+}
+
+/**
+ * @param {string} reply
+ * @param {LockErrorContext} context
+ * @param {(validUntil: number) => void} [onValid]
+ * @returns {ExtendResult}
+ */
+export function readExtended(reply, context, onValid) {
+  if (reply.charCodeAt(0) !== YES) return readMissed(reply, context);
+  const comma = reply.indexOf(",");
+  onValid?.(Number(reply.slice(comma + 1)));
+  return { ok: true, expiresAtMs: Number(reply.slice(1, comma)) };
+}
+
+/**
+ * @param {string} reply
+ * @param {LockErrorContext} context
+ */
+function readMissed(reply, context) {
+  switch (reply.charCodeAt(0)) {
+    case NO:
+      return failure("not-found");
+    case EXPIRED:
+      return failure("expired");
+    default:
+      throw replyError(reply, context);
+  }
+}

@@ -1,0 +1,159 @@
+//! The operations as questions.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::watch::JavascriptWatch;
+use crate::backend::{
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
+    ReleaseOutcome, Watch,
+};
+use crate::error::{Error, Result};
+use crate::foreign::Foreign;
+use crate::lock::{Fence, Key, LockId, Ttl};
+
+pub struct JavascriptBackend {
+    program: Arc<dyn Foreign>,
+    can_watch: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Acquired {
+    pub ok: bool,
+    #[serde(default)]
+    pub expires_at_ms: f64,
+    /// As the program knows the lock.
+    pub lock_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Mutated {
+    ok: bool,
+    #[serde(default)]
+    expired: bool,
+    #[serde(default)]
+    expires_at_ms: f64,
+}
+
+impl Mutated {
+    fn miss(&self) -> Miss {
+        if self.expired {
+            Miss::Expired
+        } else {
+            Miss::NotFound
+        }
+    }
+}
+
+impl JavascriptBackend {
+    pub fn new(program: Arc<dyn Foreign>, can_watch: bool) -> Self {
+        Self { program, can_watch }
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, question: Value) -> Result<T> {
+        let answer = self.program.ask(question).await?;
+        serde_json::from_value(answer)
+            .map_err(|_| Error::internal("The backend answered with something unexpected"))
+    }
+
+    pub(super) async fn ask_for_lock(
+        &self,
+        request: &AcquireRequest,
+        caller: u64,
+    ) -> Result<Acquired> {
+        self.ask(json!({
+            "op": "acquire",
+            "id": request.lock_id.as_str(),
+            "key": request.key.as_str(),
+            "ttlMs": request.ttl.ms(),
+            "caller": caller,
+        }))
+        .await
+    }
+}
+
+impl Acquired {
+    pub(super) fn outcome(&self) -> Result<AcquireOutcome> {
+        if !self.ok {
+            return Ok(AcquireOutcome::Locked { free_in: None });
+        }
+        Ok(AcquireOutcome::Acquired {
+            // The program knows its own, if it has one.
+            fence: Fence::after(0)?,
+            expires_at_ms: self.expires_at_ms as u64,
+        })
+    }
+}
+
+fn not_asked_here<T>() -> Result<T> {
+    Err(Error::internal("The program asks its backend itself"))
+}
+
+#[async_trait]
+impl Backend for JavascriptBackend {
+    async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
+        self.ask_for_lock(request, 0).await?.outcome()
+    }
+
+    fn acquire_for<'a>(
+        &'a self,
+        request: &'a AcquireRequest,
+        caller: u64,
+    ) -> BoxFuture<'a, Result<AcquireOutcome>> {
+        Box::pin(async move { self.ask_for_lock(request, caller).await?.outcome() })
+    }
+
+    async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
+        let question = json!({ "op": "release", "id": lock_id.as_str() });
+        let answer: Mutated = self.ask(question).await?;
+        Ok(match answer {
+            Mutated { ok: true, .. } => ReleaseOutcome::Released,
+            missed => ReleaseOutcome::Missed(missed.miss()),
+        })
+    }
+
+    async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
+        let question = json!({ "op": "extend", "id": lock_id.as_str(), "ttlMs": ttl.ms() });
+        let answer: Mutated = self.ask(question).await?;
+        Ok(match answer {
+            Mutated {
+                ok: true,
+                expires_at_ms,
+                ..
+            } => ExtendOutcome::Extended {
+                expires_at_ms: expires_at_ms as u64,
+            },
+            missed => ExtendOutcome::Missed(missed.miss()),
+        })
+    }
+
+    async fn is_locked(&self, _key: &Key) -> Result<bool> {
+        not_asked_here()
+    }
+
+    async fn lookup(&self, _query: &LookupQuery) -> Result<Option<LockRecord>> {
+        not_asked_here()
+    }
+
+    async fn list(&self, _after: Option<&str>, _limit: usize) -> Result<Page> {
+        not_asked_here()
+    }
+
+    async fn force_release(&self, _key: &Key) -> Result<bool> {
+        not_asked_here()
+    }
+
+    fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
+        let watch = || JavascriptWatch::new(Arc::clone(&self.program), key.clone());
+        self.can_watch.then(|| Box::new(watch()) as Box<dyn Watch>)
+    }
+
+    async fn close(&self) {}
+}

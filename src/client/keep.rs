@@ -1,0 +1,113 @@
+//! Keeping a lock alive, and knowing when it is over. Nothing here depends on the caller's event
+//! loop.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::hold::{Hold, lost, time_is_over};
+use super::host::Moment;
+use super::{Client, Extension};
+use crate::backend::Miss;
+use crate::error::{Error, Result};
+
+/// After a failed heartbeat the next follows sooner: there is less time left.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+impl Client {
+    /// Sees to the hold until it ends, unless somebody does already.
+    pub(super) fn keep(self: &Arc<Self>, hold: &Arc<Hold>) {
+        if !hold.kept.swap(true, Ordering::AcqRel) {
+            let (client, hold) = (Arc::clone(self), Arc::clone(hold));
+            self.host.spawn(Box::pin(async move {
+                let ended = hold.ended.clone();
+                ended.run_until_cancelled(client.keep_alive(&hold)).await;
+            }));
+        }
+    }
+
+    /// Extends the lock three times in each TTL, if it is to be. Returns when it is lost.
+    async fn keep_alive(self: &Arc<Self>, hold: &Arc<Hold>) {
+        let policy = hold.policy;
+        let interval = policy.ttl.duration() / 3;
+        let give_up = policy.longest.map(|longest| hold.granted_at + longest);
+        let mut next = policy.auto_extend.then(|| {
+            let now = self.host.now();
+            now + interval.min(hold.valid_until().since(now) / 2)
+        });
+        let mut failure = None;
+        loop {
+            let deadline = hold.valid_until();
+            let first = [next, give_up]
+                .into_iter()
+                .flatten()
+                .fold(deadline, Moment::min);
+            self.host.sleep_until(first).await;
+            let now = self.host.now();
+            if give_up.is_some_and(|moment| now >= moment) {
+                let why = lost("The lock was given up: it was held for maxHoldMs");
+                return self.give_up(hold, why).await;
+            }
+            if now >= hold.valid_until() {
+                return hold.lose(match failure {
+                    None if !policy.auto_extend => time_is_over(),
+                    failure => not_extended(failure),
+                });
+            }
+            if next.is_none_or(|moment| now < moment) {
+                continue;
+            }
+            let limit = give_up.map_or(hold.valid_until(), |moment| hold.valid_until().min(moment));
+            match self.extend_until(hold, limit).await {
+                // Whatever comes of it comes too late.
+                None => next = Some(limit),
+                Some(Ok(Ok(_))) => {
+                    hold.beat(Ok(()));
+                    failure = None;
+                    next = Some(now + interval);
+                }
+                Some(Ok(Err(_))) => {
+                    let why = lost("The lock was lost: it had expired or was released elsewhere");
+                    hold.beat(Err(&why));
+                    return hold.lose(why);
+                }
+                Some(Err(error)) => {
+                    hold.beat(Err(&error));
+                    failure = Some(error);
+                    next = Some(self.host.now() + RETRY_AFTER.min(interval));
+                }
+            }
+        }
+    }
+
+    /// Nothing when there is no answer in time. What was sent is not abandoned half-way: it is a
+    /// task of its own.
+    async fn extend_until(
+        self: &Arc<Self>,
+        hold: &Arc<Hold>,
+        limit: Moment,
+    ) -> Option<Result<Result<Extension, Miss>>> {
+        let (answer, answered) = oneshot::channel();
+        let (client, lock_id, ttl) = (Arc::clone(self), hold.lock_id, hold.policy.ttl);
+        self.host.spawn(Box::pin(async move {
+            let _ = answer.send(client.extend(lock_id, ttl).await);
+        }));
+        tokio::select! {
+            biased;
+            answer = answered => {
+                Some(answer.unwrap_or_else(|_| Err(Error::internal("The heartbeat failed"))))
+            }
+            () = self.host.sleep_until(limit) => None,
+        }
+    }
+}
+
+fn not_extended(failure: Option<Error>) -> Error {
+    let error = lost("The lock was lost: it could not be extended before it expired");
+    match failure {
+        Some(failure) => error.because_of(failure),
+        None => error,
+    }
+}

@@ -1,0 +1,177 @@
+//! Callers of this process that wait for the same key. They are served in the order in which they
+//! came: only the first one makes attempts, and has the key watched for all of them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::backend::Watch;
+use crate::lock::Key;
+
+#[derive(Default)]
+pub(super) struct Queues {
+    queues: Mutex<HashMap<Key, Queue>>,
+    /// How often a key was given back. Who comes to a queue can tell whether that happened since it
+    /// found the key locked.
+    released: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    places: VecDeque<Arc<Place>>,
+    /// Of the one who left, for the one who follows.
+    watch: Option<Box<dyn Watch>>,
+}
+
+#[derive(Default)]
+struct Place {
+    attempt: AtomicBool,
+    changed: Notify,
+}
+
+impl Place {
+    fn ask_for_attempt(&self) {
+        self.attempt.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+}
+
+impl Queues {
+    pub fn releases(&self) -> u64 {
+        self.released.load(Ordering::Acquire)
+    }
+
+    pub fn is_waited_for(&self, key: &Key) -> bool {
+        self.lock().contains_key(key)
+    }
+
+    pub fn join(self: &Arc<Self>, key: &Key) -> Waiter {
+        let place = Arc::<Place>::default();
+        let mut queues = self.lock();
+        let queue = queues.entry(key.clone()).or_default();
+        queue.places.push_back(Arc::clone(&place));
+        Waiter {
+            queues: Arc::clone(self),
+            key: key.clone(),
+            place,
+            watch: None,
+            succeeded: false,
+        }
+    }
+
+    /// The key may be free: the first who waits for it tries now.
+    pub fn released(&self, key: &Key) {
+        self.released.fetch_add(1, Ordering::AcqRel);
+        self.ask_first(key);
+    }
+
+    fn ask_first(&self, key: &Key) {
+        if let Some(first) = self.lock().get(key).and_then(|queue| queue.places.front()) {
+            first.ask_for_attempt();
+        }
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Queue>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) struct Waiter {
+    queues: Arc<Queues>,
+    key: Key,
+    place: Arc<Place>,
+    watch: Option<Box<dyn Watch>>,
+    succeeded: bool,
+}
+
+impl Waiter {
+    pub fn is_first(&self) -> bool {
+        let queues = self.queues.lock();
+        let first = queues.get(&self.key).and_then(|queue| queue.places.front());
+        first.is_some_and(|first| Arc::ptr_eq(first, &self.place))
+    }
+
+    /// Whether an attempt was asked for since the last time.
+    pub fn take_request(&self) -> bool {
+        self.place.attempt.swap(false, Ordering::AcqRel)
+    }
+
+    /// Lets the first one try.
+    pub fn ask_first(&self) {
+        self.queues.ask_first(&self.key);
+    }
+
+    /// For the first one: watches the key, also when another one already did.
+    pub fn watch(&mut self, start: impl FnOnce(&Key) -> Option<Box<dyn Watch>>) {
+        if self.watch.is_some() {
+            return;
+        }
+        let mut queues = self.queues.lock();
+        let left = queues
+            .get_mut(&self.key)
+            .and_then(|queue| queue.watch.take());
+        drop(queues);
+        self.watch = left.or_else(|| start(&self.key));
+    }
+
+    /// Returns when there is something to do for this one: it is asked to try, became the first, or
+    /// the key has changed.
+    pub async fn woken(&mut self) {
+        let Some(watch) = &mut self.watch else {
+            return self.place.changed.notified().await;
+        };
+        tokio::select! {
+            biased;
+            () = self.place.changed.notified() => {}
+            () = watch.changed() => self.place.attempt.store(true, Ordering::Release),
+        }
+    }
+
+    /// It has the lock: who follows need not try.
+    pub fn succeed(mut self) {
+        self.succeeded = true;
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let mut queues = self.queues.lock();
+        let Some(queue) = queues.get_mut(&self.key) else {
+            return;
+        };
+        let was_first = queue
+            .places
+            .front()
+            .is_some_and(|first| Arc::ptr_eq(first, &self.place));
+        if was_first {
+            queue.places.pop_front();
+        } else {
+            queue
+                .places
+                .retain(|place| !Arc::ptr_eq(place, &self.place));
+        }
+        let Some(next) = queue.places.front() else {
+            // A watch may have much to do when it ends.
+            let ended = queues.remove(&self.key);
+            drop(queues);
+            drop(ended);
+            return;
+        };
+        if was_first {
+            // It may have been woken and not have tried yet.
+            if self.succeeded {
+                next.changed.notify_one();
+            } else {
+                next.ask_for_attempt();
+            }
+            queue.watch = self.watch.take().or_else(|| queue.watch.take());
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! JavaScript as the engine's host: its clocks and its timers, so that whoever replaces them (fake
+//! timers in a test) drives waits, heartbeats and expiry. All work is done on its thread.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::bridge::Completions;
+use crate::client::host::{Host, Moment};
+use crate::client::parked::{Outside, Parked};
+
+/// Real timers may run out that much earlier than the clock shows.
+const ROUNDING: Duration = Duration::from_millis(2);
+
+pub(super) struct JavascriptHost {
+    this: Weak<Self>,
+    completions: Arc<Completions>,
+    runtime: Handle,
+    unix_ms: AtomicU64,
+    time: Mutex<Time>,
+    timers: Mutex<Option<HashMap<u64, Timer>>>,
+}
+
+#[derive(Default)]
+struct Time {
+    now: Duration,
+    /// How far the timers are ahead of the clock: not everybody who replaces the one replaces the
+    /// other.
+    ahead: Duration,
+}
+
+struct Timer {
+    due: Moment,
+    fired: oneshot::Sender<()>,
+}
+
+impl JavascriptHost {
+    pub fn new(completions: Arc<Completions>, runtime: Handle) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            completions,
+            runtime,
+            unix_ms: AtomicU64::new(0),
+            time: Mutex::default(),
+            timers: Mutex::new(Some(HashMap::new())),
+        })
+    }
+
+    pub fn set_time(&self, unix_ms: f64, steady_ms: f64) {
+        self.unix_ms.store(unix_ms as u64, Ordering::Relaxed);
+        let steady = Duration::try_from_secs_f64(steady_ms / 1000.0).unwrap_or(Duration::ZERO);
+        let mut time = lock(&self.time);
+        time.now = time.now.max(steady + time.ahead);
+    }
+
+    pub fn unix_ms(&self) -> u64 {
+        self.unix_ms.load(Ordering::Relaxed)
+    }
+
+    pub fn fire(&self, timer: u64) {
+        let Some(timer) = lock(&self.timers)
+            .as_mut()
+            .and_then(|all| all.remove(&timer))
+        else {
+            return;
+        };
+        let early = timer.due.since(self.now());
+        {
+            let mut time = lock(&self.time);
+            time.now += early;
+            if early > ROUNDING {
+                time.ahead += early;
+            }
+        }
+        let _ = timer.fired.send(());
+    }
+
+    /// All timers run out, as nobody will tell.
+    pub fn end(&self) {
+        let timers = lock(&self.timers).take();
+        drop(timers);
+    }
+}
+
+impl Host for JavascriptHost {
+    fn now(&self) -> Moment {
+        Moment::after_start(lock(&self.time).now)
+    }
+
+    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
+        let left = moment.since(self.now());
+        if left.is_zero() {
+            return Box::pin(std::future::ready(()));
+        }
+        let id = self.completions.next_id();
+        let (fired, has_fired) = oneshot::channel();
+        if let Some(timers) = lock(&self.timers).as_mut() {
+            timers.insert(id, Timer { due: moment, fired });
+            let ms = left.as_nanos().div_ceil(1_000_000);
+            self.completions.message('T', &format!("{id},{ms}"));
+        }
+        let set = SetTimer {
+            host: Weak::clone(&self.this),
+            id,
+        };
+        Box::pin(async move {
+            let _set = set;
+            let _ = has_fired.await;
+        })
+    }
+
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        let elsewhere = match self.this.upgrade() {
+            Some(host) => {
+                Parked::new(host, self.runtime.clone(), Outside::Host).go_on_in_turn(task)
+            }
+            None => Some(task),
+        };
+        if let Some(task) = elsewhere {
+            self.runtime.spawn(task);
+        }
+    }
+}
+
+/// Clears the timer when nobody waits for it any more.
+struct SetTimer {
+    host: Weak<JavascriptHost>,
+    id: u64,
+}
+
+impl Drop for SetTimer {
+    fn drop(&mut self) {
+        let Some(host) = self.host.upgrade() else {
+            return;
+        };
+        let removed = lock(&host.timers)
+            .as_mut()
+            .and_then(|all| all.remove(&self.id));
+        if removed.is_some() {
+            host.completions.message('C', &self.id.to_string());
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
