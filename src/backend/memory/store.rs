@@ -27,14 +27,18 @@ struct Slot {
 }
 
 #[derive(Default)]
-pub struct Store {
+pub(super) struct Store {
     slots: HashMap<Key, Slot>,
     held: HashMap<LockId, Held>,
     by_expiry: BTreeSet<(u64, LockId)>,
 }
 
 impl Store {
-    pub fn acquire(&mut self, request: &AcquireRequest, now_ms: u64) -> Result<AcquireOutcome> {
+    pub(super) fn acquire(
+        &mut self,
+        request: &AcquireRequest,
+        now_ms: u64,
+    ) -> Result<AcquireOutcome> {
         self.sweep(now_ms);
         let holder = self.slots.get(&request.key).and_then(|slot| slot.holder);
         if let Some(holder) = holder {
@@ -63,7 +67,7 @@ impl Store {
         })
     }
 
-    pub fn release(&mut self, lock_id: LockId, now_ms: u64) -> ReleaseOutcome {
+    pub(super) fn release(&mut self, lock_id: LockId, now_ms: u64) -> ReleaseOutcome {
         let live = self.is_live(lock_id, now_ms);
         match (self.remove(lock_id), live) {
             (false, _) => ReleaseOutcome::Missed(Miss::NotFound),
@@ -72,7 +76,7 @@ impl Store {
         }
     }
 
-    pub fn extend(&mut self, lock_id: LockId, ttl: Ttl, now_ms: u64) -> ExtendOutcome {
+    pub(super) fn extend(&mut self, lock_id: LockId, ttl: Ttl, now_ms: u64) -> ExtendOutcome {
         let live = self.is_live(lock_id, now_ms);
         let Some(held) = self.held.get_mut(&lock_id) else {
             return ExtendOutcome::Missed(Miss::NotFound);
@@ -88,11 +92,11 @@ impl Store {
         ExtendOutcome::Extended { expires_at_ms }
     }
 
-    pub fn find_key(&self, key: &Key, now_ms: u64) -> Option<LockRecord> {
+    pub(super) fn find_key(&self, key: &Key, now_ms: u64) -> Option<LockRecord> {
         self.find_id(self.slots.get(key)?.holder?, now_ms)
     }
 
-    pub fn find_id(&self, lock_id: LockId, now_ms: u64) -> Option<LockRecord> {
+    pub(super) fn find_id(&self, lock_id: LockId, now_ms: u64) -> Option<LockRecord> {
         let held = self.held.get(&lock_id)?;
         if !is_live(held.expires_at_ms, now_ms, TIME_TOLERANCE_MS) {
             return None;

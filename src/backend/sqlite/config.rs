@@ -34,10 +34,10 @@ const DEFAULT_TIMEOUT_MS: u32 = 5000;
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     /// Absolute, so that it stays the same file when the working directory changes.
-    pub path: Option<PathBuf>,
-    pub durability: Durability,
-    pub connect_timeout: Duration,
-    pub operation_timeout: Duration,
+    pub(super) path: Option<PathBuf>,
+    pub(super) durability: Durability,
+    pub(super) connect_timeout: Duration,
+    pub(super) operation_timeout: Duration,
 }
 
 impl SqliteConfig {

@@ -5,7 +5,7 @@ use std::fs;
 use rusqlite::Connection;
 
 use super::*;
-use crate::backend::sqlite::claim::Claim;
+use crate::backend::sqlite::file::claim::Claim;
 use crate::error::{Error, ErrorCode};
 
 /// To SQLite it makes no difference whose process this is.

@@ -4,25 +4,29 @@ mod store;
 
 use std::path::{Path, PathBuf};
 
+use super::thread::{Access, Worker};
 use super::*;
-use crate::lock::Fence;
+use crate::backend::{
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LookupQuery, ReleaseOutcome,
+};
+use crate::lock::{Fence, Key, LockId, Ttl};
 
 /// A directory for one test, gone afterwards.
-pub struct TestDir(PathBuf);
+pub(super) struct TestDir(PathBuf);
 
 impl TestDir {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let name = format!("syncguard-test-{:032x}", rand::random::<u128>());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir(&path).unwrap();
         Self(path)
     }
 
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.0
     }
 
-    pub fn file(&self) -> PathBuf {
+    pub(super) fn file(&self) -> PathBuf {
         self.0.join("locks.db")
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use rusqlite::Connection;
 
-use crate::backend::sqlite::connection::SCHEMA;
+use crate::backend::sqlite::file::connection::SCHEMA;
 use crate::backend::sqlite::store::*;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, ExtendOutcome, LookupQuery, Miss, ReleaseOutcome,
