@@ -13,22 +13,30 @@ use crate::lock::time::SteadyClock;
 use crate::lock::{Key, LockId, Ttl};
 
 pub struct MemoryBackend {
-    clock: SteadyClock,
+    now_ms: Box<dyn Fn() -> u64 + Send + Sync>,
     store: Mutex<Store>,
 }
 
 impl MemoryBackend {
     pub fn new() -> Self {
+        let clock = SteadyClock::start();
+        Self::with_clock(move || clock.now_ms())
+    }
+
+    /// For a clock that somebody else drives. It is asked in the middle of an operation, so it must
+    /// not come back to this backend, and gives Unix time in milliseconds.
+    pub fn with_clock(now_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self {
-            clock: SteadyClock::start(),
+            now_ms: Box::new(now_ms),
             store: Mutex::default(),
         }
     }
 
-    /// The store and the time, taken in this order: under the lock, time does not run backwards.
+    /// The store and the time, taken in this order: under the lock, a steady clock does not run
+    /// backwards.
     fn store(&self) -> (MutexGuard<'_, Store>, u64) {
         let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        (store, self.clock.now_ms())
+        (store, (self.now_ms)())
     }
 }
 
@@ -69,4 +77,41 @@ impl Backend for MemoryBackend {
     }
 
     async fn close(&self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    fn request(key: &Key) -> AcquireRequest {
+        AcquireRequest {
+            key: key.clone(),
+            lock_id: LockId::generate(),
+            ttl: Ttl::from_number(5000.0).unwrap(),
+        }
+    }
+
+    #[tokio::test]
+    async fn expiry_follows_the_clock_it_is_given() {
+        let now = Arc::new(AtomicU64::new(1000));
+        let clock = Arc::clone(&now);
+        let backend = MemoryBackend::with_clock(move || clock.load(Ordering::Relaxed));
+        let key = Key::new("k").unwrap();
+        let AcquireOutcome::Acquired { expires_at_ms, .. } =
+            backend.acquire(&request(&key)).await.unwrap()
+        else {
+            panic!("nobody else holds it")
+        };
+        assert_eq!(expires_at_ms, 6000);
+        now.store(6999, Ordering::Relaxed);
+        assert!(backend.is_locked(&key).await.unwrap());
+        now.store(7000, Ordering::Relaxed);
+        assert!(!backend.is_locked(&key).await.unwrap());
+        // A clock may also be put back.
+        now.store(0, Ordering::Relaxed);
+        assert!(backend.is_locked(&key).await.unwrap());
+    }
 }

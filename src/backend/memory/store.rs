@@ -51,7 +51,7 @@ impl Store {
         let fence = Fence::after(slot.last_fence)?;
         slot.last_fence = fence.value();
         slot.holder = Some(request.lock_id);
-        let expires_at_ms = now_ms + request.ttl.ms();
+        let expires_at_ms = now_ms.saturating_add(request.ttl.ms());
         self.held.insert(
             request.lock_id,
             Held {
@@ -85,7 +85,7 @@ impl Store {
             self.remove(lock_id);
             return ExtendOutcome::Missed(Miss::Expired);
         }
-        let expires_at_ms = now_ms + ttl.ms();
+        let expires_at_ms = now_ms.saturating_add(ttl.ms());
         self.by_expiry.remove(&(held.expires_at_ms, lock_id));
         self.by_expiry.insert((expires_at_ms, lock_id));
         held.expires_at_ms = expires_at_ms;
