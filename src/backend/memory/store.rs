@@ -1,6 +1,7 @@
 //! The tables of the memory backend. Time is an argument, so expiry can be tested without waiting.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use crate::backend::{
     AcquireOutcome, AcquireRequest, ExtendOutcome, LockRecord, Miss, ReleaseOutcome,
@@ -42,8 +43,11 @@ impl Store {
         self.sweep(now_ms);
         let holder = self.slots.get(&request.key).and_then(|slot| slot.holder);
         if let Some(holder) = holder {
-            if self.is_live(holder, now_ms) {
-                return Ok(AcquireOutcome::Locked { free_in: None });
+            if let Some(held) = self.live(holder, now_ms) {
+                let free_at_ms = held.expires_at_ms.saturating_add(TIME_TOLERANCE_MS);
+                return Ok(AcquireOutcome::Locked {
+                    free_in: Some(Duration::from_millis(free_at_ms - now_ms)),
+                });
             }
             self.remove(holder);
         }
@@ -68,7 +72,7 @@ impl Store {
     }
 
     pub(super) fn release(&mut self, lock_id: LockId, now_ms: u64) -> ReleaseOutcome {
-        let live = self.is_live(lock_id, now_ms);
+        let live = self.live(lock_id, now_ms).is_some();
         match (self.remove(lock_id), live) {
             (false, _) => ReleaseOutcome::Missed(Miss::NotFound),
             (true, false) => ReleaseOutcome::Missed(Miss::Expired),
@@ -77,7 +81,7 @@ impl Store {
     }
 
     pub(super) fn extend(&mut self, lock_id: LockId, ttl: Ttl, now_ms: u64) -> ExtendOutcome {
-        let live = self.is_live(lock_id, now_ms);
+        let live = self.live(lock_id, now_ms).is_some();
         let Some(held) = self.held.get_mut(&lock_id) else {
             return ExtendOutcome::Missed(Miss::NotFound);
         };
@@ -97,10 +101,7 @@ impl Store {
     }
 
     pub(super) fn find_id(&self, lock_id: LockId, now_ms: u64) -> Option<LockRecord> {
-        let held = self.held.get(&lock_id)?;
-        if !is_live(held.expires_at_ms, now_ms, TIME_TOLERANCE_MS) {
-            return None;
-        }
+        let held = self.live(lock_id, now_ms)?;
         // While a lock is held its fence is the last one of its key.
         let fence = Fence::from_stored(self.slots.get(&held.key)?.last_fence).ok()?;
         Some(LockRecord {
@@ -112,10 +113,10 @@ impl Store {
         })
     }
 
-    fn is_live(&self, lock_id: LockId, now_ms: u64) -> bool {
+    fn live(&self, lock_id: LockId, now_ms: u64) -> Option<&Held> {
         self.held
             .get(&lock_id)
-            .is_some_and(|held| is_live(held.expires_at_ms, now_ms, TIME_TOLERANCE_MS))
+            .filter(|held| is_live(held.expires_at_ms, now_ms, TIME_TOLERANCE_MS))
     }
 
     fn remove(&mut self, lock_id: LockId) -> bool {
@@ -167,14 +168,33 @@ mod tests {
         }
     }
 
+    fn locked_for(ms: u64) -> AcquireOutcome {
+        AcquireOutcome::Locked {
+            free_in: Some(Duration::from_millis(ms)),
+        }
+    }
+
+    #[test]
+    fn a_refusal_tells_when_the_lock_is_over() {
+        let mut store = Store::default();
+        let lock = request("k", 100);
+        store.acquire(&lock, 0).unwrap();
+        let refused = |store: &mut Store, now_ms| store.acquire(&request("k", 1), now_ms).unwrap();
+        assert_eq!(refused(&mut store, 0), locked_for(1100));
+        assert_eq!(refused(&mut store, 600), locked_for(500));
+        store.extend(lock.lock_id, ttl(200), 600);
+        assert_eq!(refused(&mut store, 600), locked_for(1200));
+        assert_eq!(fence_of(refused(&mut store, 1800)), Some(2));
+    }
+
     #[test]
     fn expiry_tells_expired_from_not_found() {
         let mut store = Store::default();
         let lock = request("k", 100);
         store.acquire(&lock, 0).unwrap();
         assert_eq!(
-            fence_of(store.acquire(&request("k", 100), 1099).unwrap()),
-            None
+            store.acquire(&request("k", 100), 1099).unwrap(),
+            locked_for(1)
         );
         assert_eq!(
             store.extend(lock.lock_id, ttl(1), 1100),

@@ -3,6 +3,8 @@
 //! The outer result is SQLite's: on an error the transaction must be rolled back. The inner one is
 //! the operation's answer; where that is an error, nothing was written.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::backend::{
@@ -36,14 +38,18 @@ pub(super) fn acquire(
         .prepare_cached(include_str!("sql/holder.sql"))?
         .query_row([&key], |row| Ok((time(row, 0)?, time(row, 1)?)))
         .optional()?;
-    if let Some((expires_at_ms, acquired_at_ms)) = holder
+    if let Some((mut expires_at_ms, acquired_at_ms)) = holder
         && is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS)
     {
         if acquired_at_ms > now_ms.saturating_add(TIME_TOLERANCE_MS) {
-            db.prepare_cached(include_str!("sql/rebase.sql"))?
-                .execute(params![key, stored(now_ms)])?;
+            expires_at_ms = db
+                .prepare_cached(include_str!("sql/rebase.sql"))?
+                .query_row(params![key, stored(now_ms)], |row| time(row, 0))?;
         }
-        return Ok(Ok(AcquireOutcome::Locked { free_in: None }));
+        let free_at_ms = expires_at_ms.saturating_add(TIME_TOLERANCE_MS);
+        return Ok(Ok(AcquireOutcome::Locked {
+            free_in: Some(Duration::from_millis(free_at_ms.saturating_sub(now_ms))),
+        }));
     }
     let counter: Option<i64> = db
         .prepare_cached(include_str!("sql/next_fence.sql"))?

@@ -39,6 +39,14 @@ fn fence(db: &Connection, lock: &AcquireRequest, now_ms: u64) -> Option<u64> {
     }
 }
 
+/// How long the holder's TTL still lasts, as a refused attempt tells.
+fn free_in(db: &Connection, key: &str, now_ms: u64) -> Option<u64> {
+    match acquire(db, &request(key, 1), now_ms).unwrap().unwrap() {
+        AcquireOutcome::Locked { free_in } => Some(free_in?.as_millis() as u64),
+        AcquireOutcome::Acquired { .. } => None,
+    }
+}
+
 fn count(db: &Connection, table: &str) -> i64 {
     let sql = format!("SELECT count(*) FROM {table}");
     db.query_row(&sql, [], |row| row.get(0)).unwrap()
@@ -108,6 +116,20 @@ fn expiry_tells_expired_from_not_found() {
 }
 
 #[test]
+fn a_refusal_tells_when_the_lock_is_over() {
+    let db = db();
+    let lock = request("k", 100);
+    fence(&db, &lock, NOW);
+    assert_eq!(free_in(&db, "k", NOW), Some(1100));
+    assert_eq!(free_in(&db, "k", NOW + 600), Some(500));
+    extend(&db, lock.lock_id, ttl(200), NOW + 600)
+        .unwrap()
+        .unwrap();
+    assert_eq!(free_in(&db, "k", NOW + 600), Some(1200));
+    assert_eq!(free_in(&db, "k", NOW + 1800), None);
+}
+
+#[test]
 fn an_exhausted_counter_stores_nothing() {
     let db = db();
     db.execute(
@@ -144,8 +166,8 @@ fn a_clock_set_back_keeps_no_lock_for_ever() {
     let db = db();
     fence(&db, &request("k", 5000), NOW);
     let back = NOW - 1_000_000;
-    assert_eq!(fence(&db, &request("k", 1), back), None);
-    assert_eq!(fence(&db, &request("k", 1), back + 5999), None);
+    assert_eq!(free_in(&db, "k", back), Some(6000));
+    assert_eq!(free_in(&db, "k", back + 5999), Some(1));
     assert_eq!(fence(&db, &request("k", 1), back + 6000), Some(2));
 }
 
