@@ -6,7 +6,8 @@ use async_trait::async_trait;
 
 use super::store::Store;
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, ReleaseOutcome,
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
+    ReleaseOutcome,
 };
 use crate::error::Result;
 use crate::lock::time::SteadyClock;
@@ -74,6 +75,16 @@ impl Backend for MemoryBackend {
             LookupQuery::Key(key) => store.find_key(key, now_ms),
             LookupQuery::LockId(lock_id) => store.find_id(*lock_id, now_ms),
         })
+    }
+
+    async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
+        let (store, now_ms) = self.store();
+        Ok(store.list(after, limit, now_ms))
+    }
+
+    async fn force_release(&self, key: &Key) -> Result<bool> {
+        let (mut store, now_ms) = self.store();
+        Ok(store.force_release(key, now_ms))
     }
 
     async fn close(&self) {}

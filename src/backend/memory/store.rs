@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, ExtendOutcome, LockRecord, Miss, ReleaseOutcome,
+    AcquireOutcome, AcquireRequest, ExtendOutcome, LockRecord, Miss, Page, ReleaseOutcome,
 };
 use crate::error::Result;
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
@@ -113,6 +113,38 @@ impl Store {
         })
     }
 
+    /// In the order of the keys. Looks at every lock: an order that is kept would cost each acquire.
+    pub(super) fn list(&self, after: Option<&str>, limit: usize, now_ms: u64) -> Page {
+        let limit = limit.max(1);
+        let mut found: Vec<(&str, LockId)> = self
+            .held
+            .iter()
+            .map(|(lock_id, held)| (held.key.as_str(), *lock_id))
+            .filter(|(key, _)| after.is_none_or(|after| *key > after))
+            .collect();
+        let more = found.len() > limit;
+        if more {
+            found.select_nth_unstable(limit);
+            found.truncate(limit);
+        }
+        found.sort_unstable();
+        Page {
+            next: found
+                .last()
+                .filter(|_| more)
+                .map(|(key, _)| (*key).to_owned()),
+            locks: found
+                .into_iter()
+                .filter_map(|(_, lock_id)| self.find_id(lock_id, now_ms))
+                .collect(),
+        }
+    }
+
+    pub(super) fn force_release(&mut self, key: &Key, now_ms: u64) -> bool {
+        let holder = self.slots.get(key).and_then(|slot| slot.holder);
+        holder.is_some_and(|holder| self.release(holder, now_ms) == ReleaseOutcome::Released)
+    }
+
     fn live(&self, lock_id: LockId, now_ms: u64) -> Option<&Held> {
         self.held
             .get(&lock_id)
@@ -208,6 +240,51 @@ mod tests {
             fence_of(store.acquire(&request("k", 100), 1100).unwrap()),
             Some(2)
         );
+    }
+
+    #[test]
+    fn lists_what_is_live_in_pages() {
+        let mut store = Store::default();
+        for n in (0..100u32).rev() {
+            store
+                .acquire(&request(&format!("k{n:02}"), 100 + n), 0)
+                .unwrap();
+        }
+        let mut keys = Vec::new();
+        let mut after = None;
+        let mut pages = 0;
+        // The first half has expired.
+        loop {
+            let page = store.list(after.as_deref(), 30, 1150);
+            keys.extend(page.locks.into_iter().map(|lock| lock.key));
+            pages += 1;
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert!(keys.into_iter().eq((51..100).map(|n| format!("k{n}"))));
+        assert_eq!(pages, 4);
+        assert_eq!(store.list(None, 100, 0).locks.len(), 100);
+        assert_eq!(store.list(None, 100, 0).next, None);
+        assert_eq!(store.list(None, 0, 0).locks.len(), 1);
+    }
+
+    #[test]
+    fn a_lock_that_is_taken_away_leaves_its_fence() {
+        let mut store = Store::default();
+        let lock = request("k", 100);
+        assert!(!store.force_release(&lock.key, 0));
+        store.acquire(&lock, 0).unwrap();
+        assert!(store.force_release(&lock.key, 1099));
+        assert_eq!(
+            store.extend(lock.lock_id, ttl(1), 1099),
+            ExtendOutcome::Missed(Miss::NotFound)
+        );
+        let next = request("k", 100);
+        assert_eq!(fence_of(store.acquire(&next, 1099).unwrap()), Some(2));
+        assert!(!store.force_release(&lock.key, 1099 + 1100));
+        assert!(store.held.is_empty() && store.by_expiry.is_empty());
     }
 
     #[test]

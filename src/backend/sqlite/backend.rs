@@ -6,7 +6,8 @@ use super::client::Client;
 use super::config::SqliteConfig;
 use super::store;
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, ReleaseOutcome,
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
+    ReleaseOutcome,
 };
 use crate::error::Result;
 use crate::lock::{Key, LockId, Ttl};
@@ -58,6 +59,20 @@ impl Backend for SqliteBackend {
         let query = query.clone();
         self.client
             .read(move |db, now_ms| store::lookup(db, &query, now_ms))
+            .await
+    }
+
+    async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
+        let after = after.map(str::to_owned);
+        self.client
+            .read(move |db, now_ms| store::list(db, after.as_deref(), limit, now_ms))
+            .await
+    }
+
+    async fn force_release(&self, key: &Key) -> Result<bool> {
+        let key = key.clone();
+        self.client
+            .write(move |db, now_ms| store::force_release(db, &key, now_ms))
             .await
     }
 

@@ -130,6 +130,50 @@ fn a_refusal_tells_when_the_lock_is_over() {
 }
 
 #[test]
+fn lists_what_is_live_in_pages() {
+    let db = db();
+    for n in 0..100 {
+        fence(&db, &request(&format!("k{n:02}"), 100 + n), NOW);
+    }
+    let mut keys = Vec::new();
+    let mut after = None;
+    let mut pages = 0;
+    // The first half has expired.
+    loop {
+        let page = list(&db, after.as_deref(), 30, NOW + 1150)
+            .unwrap()
+            .unwrap();
+        keys.extend(page.locks.into_iter().map(|lock| lock.key));
+        pages += 1;
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert!(keys.into_iter().eq((51..100).map(|n| format!("k{n}"))));
+    assert_eq!(pages, 4);
+    assert_eq!(list(&db, None, 0, NOW).unwrap().unwrap().locks.len(), 1);
+}
+
+#[test]
+fn a_lock_that_is_taken_away_leaves_its_fence() {
+    let db = db();
+    let lock = request("k", 100);
+    assert!(!force_release(&db, &lock.key, NOW).unwrap().unwrap());
+    fence(&db, &lock, NOW);
+    assert!(force_release(&db, &lock.key, NOW + 1099).unwrap().unwrap());
+    assert_eq!(
+        extend(&db, lock.lock_id, ttl(1), NOW + 1099)
+            .unwrap()
+            .unwrap(),
+        ExtendOutcome::Missed(Miss::NotFound)
+    );
+    assert_eq!(fence(&db, &request("k", 100), NOW + 1099), Some(2));
+    assert!(!force_release(&db, &lock.key, NOW + 2199).unwrap().unwrap());
+    assert_eq!(count(&db, "syncguard_locks"), 0);
+}
+
+#[test]
 fn an_exhausted_counter_stores_nothing() {
     let db = db();
     db.execute(
