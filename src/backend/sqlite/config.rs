@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::file::default_path;
 use crate::error::{Error, Result};
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -40,6 +41,13 @@ pub(super) struct Settings {
     pub(super) operation_timeout: Duration,
 }
 
+impl Settings {
+    /// Where the file is, or would be: to name it.
+    pub(super) fn file(&self) -> PathBuf {
+        self.path.clone().unwrap_or_else(default_path)
+    }
+}
+
 impl SqliteConfig {
     pub(super) fn check(self) -> Result<Settings> {
         Ok(Settings {
@@ -69,7 +77,11 @@ fn check_path(path: &Path) -> Result<PathBuf> {
         ));
     }
     std::path::absolute(path).map_err(|error| {
-        Error::invalid_argument("The path of the SQLite file cannot be made absolute").cause(error)
+        Error::invalid_argument(format!(
+            "The path {} of the SQLite file cannot be made absolute",
+            path.display()
+        ))
+        .cause(error)
     })
 }
 

@@ -12,6 +12,7 @@ use rusqlite::config::DbConfig;
 use crate::error::{Error, Result};
 
 use claim::Claim;
+pub(super) use location::default_path;
 
 pub(super) struct LockFile {
     pub(super) path: PathBuf,

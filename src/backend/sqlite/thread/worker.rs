@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use super::alarm::Alarm;
 use super::service::Service;
 use crate::backend::sqlite::config::Settings;
+use crate::backend::sqlite::error::stuck;
 use crate::backend::sqlite::store::Sql;
 use crate::error::{Error, Result};
 
@@ -114,11 +115,10 @@ impl Worker {
         })?;
         match self.alarm.within(deadline + STUCK_AFTER, answer).await {
             Some(Ok(outcome)) => outcome,
-            Some(Err(_)) => Err(Error::internal("The thread of the SQLite backend ended").outcome_unknown()),
-            None => Err(Error::timeout(
-                "The lock file could not be read or written within the timeout: its disk does not answer",
-            )
-            .outcome_unknown()),
+            Some(Err(_)) => {
+                Err(Error::internal("The thread of the SQLite backend ended").outcome_unknown())
+            }
+            None => Err(stuck(&self.settings.file())),
         }
     }
 
