@@ -1,9 +1,10 @@
 //! The tables of the memory backend. Time is an argument, so expiry can be tested without waiting.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, ExtendOutcome, LockRecord, Miss, ReleaseOutcome,
+    AcquireOutcome, AcquireRequest, ExtendOutcome, LockRecord, Miss, Page, ReleaseOutcome,
 };
 use crate::error::Result;
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
@@ -27,19 +28,26 @@ struct Slot {
 }
 
 #[derive(Default)]
-pub struct Store {
+pub(super) struct Store {
     slots: HashMap<Key, Slot>,
     held: HashMap<LockId, Held>,
     by_expiry: BTreeSet<(u64, LockId)>,
 }
 
 impl Store {
-    pub fn acquire(&mut self, request: &AcquireRequest, now_ms: u64) -> Result<AcquireOutcome> {
+    pub(super) fn acquire(
+        &mut self,
+        request: &AcquireRequest,
+        now_ms: u64,
+    ) -> Result<AcquireOutcome> {
         self.sweep(now_ms);
         let holder = self.slots.get(&request.key).and_then(|slot| slot.holder);
         if let Some(holder) = holder {
-            if self.is_live(holder, now_ms) {
-                return Ok(AcquireOutcome::Locked { free_in: None });
+            if let Some(held) = self.live(holder, now_ms) {
+                let free_at_ms = held.expires_at_ms.saturating_add(TIME_TOLERANCE_MS);
+                return Ok(AcquireOutcome::Locked {
+                    free_in: Some(Duration::from_millis(free_at_ms - now_ms)),
+                });
             }
             self.remove(holder);
         }
@@ -47,7 +55,7 @@ impl Store {
         let fence = Fence::after(slot.last_fence)?;
         slot.last_fence = fence.value();
         slot.holder = Some(request.lock_id);
-        let expires_at_ms = now_ms + request.ttl.ms();
+        let expires_at_ms = now_ms.saturating_add(request.ttl.ms());
         self.held.insert(
             request.lock_id,
             Held {
@@ -63,8 +71,8 @@ impl Store {
         })
     }
 
-    pub fn release(&mut self, lock_id: LockId, now_ms: u64) -> ReleaseOutcome {
-        let live = self.is_live(lock_id, now_ms);
+    pub(super) fn release(&mut self, lock_id: LockId, now_ms: u64) -> ReleaseOutcome {
+        let live = self.live(lock_id, now_ms).is_some();
         match (self.remove(lock_id), live) {
             (false, _) => ReleaseOutcome::Missed(Miss::NotFound),
             (true, false) => ReleaseOutcome::Missed(Miss::Expired),
@@ -72,8 +80,8 @@ impl Store {
         }
     }
 
-    pub fn extend(&mut self, lock_id: LockId, ttl: Ttl, now_ms: u64) -> ExtendOutcome {
-        let live = self.is_live(lock_id, now_ms);
+    pub(super) fn extend(&mut self, lock_id: LockId, ttl: Ttl, now_ms: u64) -> ExtendOutcome {
+        let live = self.live(lock_id, now_ms).is_some();
         let Some(held) = self.held.get_mut(&lock_id) else {
             return ExtendOutcome::Missed(Miss::NotFound);
         };
@@ -81,22 +89,19 @@ impl Store {
             self.remove(lock_id);
             return ExtendOutcome::Missed(Miss::Expired);
         }
-        let expires_at_ms = now_ms + ttl.ms();
+        let expires_at_ms = now_ms.saturating_add(ttl.ms());
         self.by_expiry.remove(&(held.expires_at_ms, lock_id));
         self.by_expiry.insert((expires_at_ms, lock_id));
         held.expires_at_ms = expires_at_ms;
         ExtendOutcome::Extended { expires_at_ms }
     }
 
-    pub fn find_key(&self, key: &Key, now_ms: u64) -> Option<LockRecord> {
+    pub(super) fn find_key(&self, key: &Key, now_ms: u64) -> Option<LockRecord> {
         self.find_id(self.slots.get(key)?.holder?, now_ms)
     }
 
-    pub fn find_id(&self, lock_id: LockId, now_ms: u64) -> Option<LockRecord> {
-        let held = self.held.get(&lock_id)?;
-        if !is_live(held.expires_at_ms, now_ms, TIME_TOLERANCE_MS) {
-            return None;
-        }
+    pub(super) fn find_id(&self, lock_id: LockId, now_ms: u64) -> Option<LockRecord> {
+        let held = self.live(lock_id, now_ms)?;
         // While a lock is held its fence is the last one of its key.
         let fence = Fence::from_stored(self.slots.get(&held.key)?.last_fence).ok()?;
         Some(LockRecord {
@@ -108,10 +113,42 @@ impl Store {
         })
     }
 
-    fn is_live(&self, lock_id: LockId, now_ms: u64) -> bool {
+    /// In the order of the keys. Looks at every lock: an order that is kept would cost each acquire.
+    pub(super) fn list(&self, after: Option<&str>, limit: usize, now_ms: u64) -> Page {
+        let limit = limit.max(1);
+        let mut found: Vec<(&str, LockId)> = self
+            .held
+            .iter()
+            .map(|(lock_id, held)| (held.key.as_str(), *lock_id))
+            .filter(|(key, _)| after.is_none_or(|after| *key > after))
+            .collect();
+        let more = found.len() > limit;
+        if more {
+            found.select_nth_unstable(limit);
+            found.truncate(limit);
+        }
+        found.sort_unstable();
+        Page {
+            next: found
+                .last()
+                .filter(|_| more)
+                .map(|(key, _)| (*key).to_owned()),
+            locks: found
+                .into_iter()
+                .filter_map(|(_, lock_id)| self.find_id(lock_id, now_ms))
+                .collect(),
+        }
+    }
+
+    pub(super) fn force_release(&mut self, key: &Key, now_ms: u64) -> bool {
+        let holder = self.slots.get(key).and_then(|slot| slot.holder);
+        holder.is_some_and(|holder| self.release(holder, now_ms) == ReleaseOutcome::Released)
+    }
+
+    fn live(&self, lock_id: LockId, now_ms: u64) -> Option<&Held> {
         self.held
             .get(&lock_id)
-            .is_some_and(|held| is_live(held.expires_at_ms, now_ms, TIME_TOLERANCE_MS))
+            .filter(|held| is_live(held.expires_at_ms, now_ms, TIME_TOLERANCE_MS))
     }
 
     fn remove(&mut self, lock_id: LockId) -> bool {
@@ -163,14 +200,33 @@ mod tests {
         }
     }
 
+    fn locked_for(ms: u64) -> AcquireOutcome {
+        AcquireOutcome::Locked {
+            free_in: Some(Duration::from_millis(ms)),
+        }
+    }
+
+    #[test]
+    fn a_refusal_tells_when_the_lock_is_over() {
+        let mut store = Store::default();
+        let lock = request("k", 100);
+        store.acquire(&lock, 0).unwrap();
+        let refused = |store: &mut Store, now_ms| store.acquire(&request("k", 1), now_ms).unwrap();
+        assert_eq!(refused(&mut store, 0), locked_for(1100));
+        assert_eq!(refused(&mut store, 600), locked_for(500));
+        store.extend(lock.lock_id, ttl(200), 600);
+        assert_eq!(refused(&mut store, 600), locked_for(1200));
+        assert_eq!(fence_of(refused(&mut store, 1800)), Some(2));
+    }
+
     #[test]
     fn expiry_tells_expired_from_not_found() {
         let mut store = Store::default();
         let lock = request("k", 100);
         store.acquire(&lock, 0).unwrap();
         assert_eq!(
-            fence_of(store.acquire(&request("k", 100), 1099).unwrap()),
-            None
+            store.acquire(&request("k", 100), 1099).unwrap(),
+            locked_for(1)
         );
         assert_eq!(
             store.extend(lock.lock_id, ttl(1), 1100),
@@ -184,6 +240,51 @@ mod tests {
             fence_of(store.acquire(&request("k", 100), 1100).unwrap()),
             Some(2)
         );
+    }
+
+    #[test]
+    fn lists_what_is_live_in_pages() {
+        let mut store = Store::default();
+        for n in (0..100u32).rev() {
+            store
+                .acquire(&request(&format!("k{n:02}"), 100 + n), 0)
+                .unwrap();
+        }
+        let mut keys = Vec::new();
+        let mut after = None;
+        let mut pages = 0;
+        // The first half has expired.
+        loop {
+            let page = store.list(after.as_deref(), 30, 1150);
+            keys.extend(page.locks.into_iter().map(|lock| lock.key));
+            pages += 1;
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert!(keys.into_iter().eq((51..100).map(|n| format!("k{n}"))));
+        assert_eq!(pages, 4);
+        assert_eq!(store.list(None, 100, 0).locks.len(), 100);
+        assert_eq!(store.list(None, 100, 0).next, None);
+        assert_eq!(store.list(None, 0, 0).locks.len(), 1);
+    }
+
+    #[test]
+    fn a_lock_that_is_taken_away_leaves_its_fence() {
+        let mut store = Store::default();
+        let lock = request("k", 100);
+        assert!(!store.force_release(&lock.key, 0));
+        store.acquire(&lock, 0).unwrap();
+        assert!(store.force_release(&lock.key, 1099));
+        assert_eq!(
+            store.extend(lock.lock_id, ttl(1), 1099),
+            ExtendOutcome::Missed(Miss::NotFound)
+        );
+        let next = request("k", 100);
+        assert_eq!(fence_of(store.acquire(&next, 1099).unwrap()), Some(2));
+        assert!(!store.force_release(&lock.key, 1099 + 1100));
+        assert!(store.held.is_empty() && store.by_expiry.is_empty());
     }
 
     #[test]

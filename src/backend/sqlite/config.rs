@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::file::default_path;
 use crate::error::{Error, Result};
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -34,10 +35,17 @@ const DEFAULT_TIMEOUT_MS: u32 = 5000;
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     /// Absolute, so that it stays the same file when the working directory changes.
-    pub path: Option<PathBuf>,
-    pub durability: Durability,
-    pub connect_timeout: Duration,
-    pub operation_timeout: Duration,
+    pub(super) path: Option<PathBuf>,
+    pub(super) durability: Durability,
+    pub(super) connect_timeout: Duration,
+    pub(super) operation_timeout: Duration,
+}
+
+impl Settings {
+    /// Where the file is, or would be: to name it.
+    pub(super) fn file(&self) -> PathBuf {
+        self.path.clone().unwrap_or_else(default_path)
+    }
 }
 
 impl SqliteConfig {
@@ -69,7 +77,11 @@ fn check_path(path: &Path) -> Result<PathBuf> {
         ));
     }
     std::path::absolute(path).map_err(|error| {
-        Error::invalid_argument("The path of the SQLite file cannot be made absolute").cause(error)
+        Error::invalid_argument(format!(
+            "The path {} of the SQLite file cannot be made absolute",
+            path.display()
+        ))
+        .cause(error)
     })
 }
 

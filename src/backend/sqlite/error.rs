@@ -37,6 +37,14 @@ pub(super) fn timed_out(path: &Path) -> Error {
     ))
 }
 
+pub(super) fn stuck(path: &Path) -> Error {
+    Error::timeout(format!(
+        "The lock file {} could not be read or written within the timeout: its disk does not answer",
+        path.display()
+    ))
+    .outcome_unknown()
+}
+
 pub(super) fn map(error: &SqliteError, path: &Path) -> Error {
     let file = path.display();
     let mapped = match error.sqlite_error_code() {

@@ -3,10 +3,13 @@
 //! The outer result is SQLite's: on an error the transaction must be rolled back. The inner one is
 //! the operation's answer; where that is an error, nothing was written.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, ExtendOutcome, LockRecord, LookupQuery, Miss, ReleaseOutcome,
+    AcquireOutcome, AcquireRequest, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
+    ReleaseOutcome,
 };
 use crate::error::{Error, Result};
 use crate::lock::fence::{FENCE_MAX, overflow};
@@ -36,14 +39,18 @@ pub(super) fn acquire(
         .prepare_cached(include_str!("sql/holder.sql"))?
         .query_row([&key], |row| Ok((time(row, 0)?, time(row, 1)?)))
         .optional()?;
-    if let Some((expires_at_ms, acquired_at_ms)) = holder
-        && is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS)
+    if let Some((mut expires_at_ms, acquired_at_ms)) = holder
+        && live(expires_at_ms, now_ms)
     {
         if acquired_at_ms > now_ms.saturating_add(TIME_TOLERANCE_MS) {
-            db.prepare_cached(include_str!("sql/rebase.sql"))?
-                .execute(params![key, stored(now_ms)])?;
+            expires_at_ms = db
+                .prepare_cached(include_str!("sql/rebase.sql"))?
+                .query_row(params![key, stored(now_ms)], |row| time(row, 0))?;
         }
-        return Ok(Ok(AcquireOutcome::Locked { free_in: None }));
+        let free_at_ms = expires_at_ms.saturating_add(TIME_TOLERANCE_MS);
+        return Ok(Ok(AcquireOutcome::Locked {
+            free_in: Some(Duration::from_millis(free_at_ms.saturating_sub(now_ms))),
+        }));
     }
     let counter: Option<i64> = db
         .prepare_cached(include_str!("sql/next_fence.sql"))?
@@ -77,9 +84,7 @@ pub(super) fn acquire(
 pub(super) fn release(db: &Connection, lock_id: LockId, now_ms: u64) -> Sql<ReleaseOutcome> {
     Ok(Ok(match remove(db, lock_id)? {
         None => ReleaseOutcome::Missed(Miss::NotFound),
-        Some(expires_at_ms) if is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS) => {
-            ReleaseOutcome::Released
-        }
+        Some(expires_at_ms) if live(expires_at_ms, now_ms) => ReleaseOutcome::Released,
         Some(_) => ReleaseOutcome::Missed(Miss::Expired),
     }))
 }
@@ -119,9 +124,7 @@ pub(super) fn is_locked(db: &Connection, key: &Key, now_ms: u64) -> Sql<bool> {
         .prepare_cached(include_str!("sql/holder.sql"))?
         .query_row([key], |row| time(row, 0))
         .optional()?;
-    Ok(Ok(expires_at_ms.is_some_and(|expires_at_ms| {
-        is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS)
-    })))
+    Ok(Ok(expires_at_ms.is_some_and(|at_ms| live(at_ms, now_ms))))
 }
 
 pub(super) fn lookup(db: &Connection, query: &LookupQuery, now_ms: u64) -> Sql<Option<LockRecord>> {
@@ -139,7 +142,45 @@ pub(super) fn lookup(db: &Connection, query: &LookupQuery, now_ms: u64) -> Sql<O
     Ok(found
         .optional()?
         .transpose()
-        .map(|found| found.filter(|lock| is_live(lock.expires_at_ms, now_ms, TIME_TOLERANCE_MS))))
+        .map(|found| found.filter(|lock| live(lock.expires_at_ms, now_ms))))
+}
+
+/// A page is so many records, live or not: however many have expired, it is a short read.
+pub(super) fn list(db: &Connection, after: Option<&str>, limit: usize, now_ms: u64) -> Sql<Page> {
+    let limit = limit.max(1);
+    let mut statement = db.prepare_cached(include_str!("sql/list.sql"))?;
+    let mut rows = statement.query(params![
+        after.unwrap_or_default(),
+        i64::try_from(limit).unwrap_or(i64::MAX)
+    ])?;
+    let mut page = Page::default();
+    let mut seen = 0;
+    while let Some(row) = rows.next()? {
+        match record(row)? {
+            Ok(lock) if live(lock.expires_at_ms, now_ms) => {
+                page.locks.push(lock);
+            }
+            Ok(_) => {}
+            Err(error) => return Ok(Err(error)),
+        }
+        seen += 1;
+        if seen == limit {
+            page.next = Some(row.get(5)?);
+        }
+    }
+    Ok(Ok(page))
+}
+
+pub(super) fn force_release(db: &Connection, key: &Key, now_ms: u64) -> Sql<bool> {
+    let key = match storage_key("", key.as_str(), KeyBudget::POSTGRES) {
+        Ok(key) => key,
+        Err(error) => return Ok(Err(error)),
+    };
+    let expires_at_ms = db
+        .prepare_cached(include_str!("sql/remove_key.sql"))?
+        .query_row([key], |row| time(row, 0))
+        .optional()?;
+    Ok(Ok(expires_at_ms.is_some_and(|at_ms| live(at_ms, now_ms))))
 }
 
 fn remove(db: &Connection, lock_id: LockId) -> rusqlite::Result<Option<u64>> {
@@ -174,7 +215,11 @@ fn stored(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// `expires_at_ms > live_after(now)` is [`is_live`]; unlike in Rust, it may be below zero.
+fn live(expires_at_ms: u64, now_ms: u64) -> bool {
+    is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS)
+}
+
+/// `expires_at_ms > live_after(now)` is [`live`]; unlike in Rust, it may be below zero.
 fn live_after(now_ms: u64) -> i64 {
     stored(now_ms) - stored(TIME_TOLERANCE_MS)
 }

@@ -18,14 +18,14 @@ pub(super) struct Sweeper {
 
 impl Sweeper {
     /// The first sweep is due at once: many processes do not live long.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             after: String::new(),
             operations: EVERY,
         }
     }
 
-    pub fn is_due(&mut self, operations: usize) -> bool {
+    pub(super) fn is_due(&mut self, operations: usize) -> bool {
         self.operations = self.operations.saturating_add(operations);
         let due = self.operations >= EVERY;
         if due {
@@ -34,7 +34,7 @@ impl Sweeper {
         due
     }
 
-    pub fn sweep(&mut self, db: &Connection, now_ms: u64) -> rusqlite::Result<()> {
+    pub(super) fn sweep(&mut self, db: &Connection, now_ms: u64) -> rusqlite::Result<()> {
         let last: Option<String> = db
             .prepare_cached(include_str!("sql/sweep_end.sql"))?
             .query_row(params![self.after, WINDOW], |row| row.get(0))
@@ -50,7 +50,7 @@ impl Sweeper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::sqlite::connection::SCHEMA;
+    use crate::backend::sqlite::file::connection::SCHEMA;
 
     const NOW: i64 = 1_700_000_000_000;
 

@@ -3,3 +3,4 @@ UPDATE syncguard_locks SET
   expires_at_ms = ?2 + (expires_at_ms - acquired_at_ms),
   acquired_at_ms = ?2
 WHERE key = ?1
+RETURNING expires_at_ms

@@ -5,7 +5,7 @@ use std::fs;
 use rusqlite::Connection;
 
 use super::*;
-use crate::backend::sqlite::claim::Claim;
+use crate::backend::sqlite::file::claim::Claim;
 use crate::error::{Error, ErrorCode};
 
 /// To SQLite it makes no difference whose process this is.
@@ -13,6 +13,11 @@ fn another_connection(path: &Path) -> (Connection, Claim) {
     Claim::open(path, || Connection::open(path))
         .unwrap()
         .unwrap()
+}
+
+fn names(error: &Error, path: &Path) {
+    let path = path.display().to_string();
+    assert!(error.message.contains(&path), "{error:?}");
 }
 
 async fn refused(path: &Path) -> Error {
@@ -27,6 +32,7 @@ async fn refused(path: &Path) -> Error {
     assert_eq!((read.code, &read.message), (error.code, &error.message));
     backend.close().await;
     assert_eq!(error.code, ErrorCode::InvalidArgument, "{error:?}");
+    names(&error, path);
     error
 }
 
@@ -143,6 +149,12 @@ async fn a_failing_operation_is_not_the_others_failure() {
     backend.close().await;
 }
 
+fn timed_out(error: &Error, path: &Path) {
+    assert_eq!(error.code, ErrorCode::NetworkTimeout);
+    assert!(!error.outcome_unknown);
+    names(error, path);
+}
+
 /// A process that stopped in the middle of a write: the operation certainly did not happen.
 #[tokio::test]
 async fn a_writer_that_does_not_end_is_a_timeout() {
@@ -158,8 +170,7 @@ async fn a_writer_that_does_not_end_is_a_timeout() {
     let stopped = Connection::open(dir.file()).unwrap();
     stopped.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = hasty.release(lock.lock_id).await.unwrap_err();
-    assert_eq!(error.code, ErrorCode::NetworkTimeout);
-    assert!(!error.outcome_unknown);
+    timed_out(&error, &dir.file());
     drop(stopped);
     assert_eq!(
         patient.release(lock.lock_id).await.unwrap(),
@@ -167,6 +178,32 @@ async fn a_writer_that_does_not_end_is_a_timeout() {
     );
     hasty.close().await;
     patient.close().await;
+}
+
+/// The thread is stuck in a system call: whether the operation took place is not known.
+#[tokio::test]
+async fn a_disk_that_does_not_answer_is_a_timeout() {
+    let dir = TestDir::new();
+    let settings = SqliteConfig {
+        operation_timeout_ms: Some(100),
+        ..config(&dir.file())
+    };
+    let worker = Worker::new(Access::Write, settings.check().unwrap());
+    // Making the file may take longer than that.
+    while worker.run(false, |_, _| Ok(Ok(()))).await.is_err() {}
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let error = worker
+        .run(false, move |_, _| {
+            let _ = ended.recv();
+            Ok(Ok(()))
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(error.code, ErrorCode::NetworkTimeout);
+    assert!(error.outcome_unknown);
+    names(&error, &dir.file());
+    drop(end);
+    worker.close().await;
 }
 
 #[tokio::test]
@@ -180,8 +217,7 @@ async fn a_file_that_somebody_keeps_from_being_opened_is_a_timeout() {
     let (exclusive, _claim) = another_connection(&dir.file());
     exclusive.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let error = backend.acquire(&request("k")).await.unwrap_err();
-    assert_eq!(error.code, ErrorCode::NetworkTimeout);
-    assert!(!error.outcome_unknown);
+    timed_out(&error, &dir.file());
     drop(exclusive);
     assert!(granted(backend.acquire(&request("k")).await.unwrap()).is_some());
     backend.close().await;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use rusqlite::Connection;
 
-use crate::backend::sqlite::connection::SCHEMA;
+use crate::backend::sqlite::file::connection::SCHEMA;
 use crate::backend::sqlite::store::*;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, ExtendOutcome, LookupQuery, Miss, ReleaseOutcome,
@@ -36,6 +36,14 @@ fn fence(db: &Connection, lock: &AcquireRequest, now_ms: u64) -> Option<u64> {
     match acquire(db, lock, now_ms).unwrap().unwrap() {
         AcquireOutcome::Acquired { fence, .. } => Some(fence.value()),
         AcquireOutcome::Locked { .. } => None,
+    }
+}
+
+/// How long the holder's TTL still lasts, as a refused attempt tells.
+fn free_in(db: &Connection, key: &str, now_ms: u64) -> Option<u64> {
+    match acquire(db, &request(key, 1), now_ms).unwrap().unwrap() {
+        AcquireOutcome::Locked { free_in } => Some(free_in?.as_millis() as u64),
+        AcquireOutcome::Acquired { .. } => None,
     }
 }
 
@@ -108,6 +116,64 @@ fn expiry_tells_expired_from_not_found() {
 }
 
 #[test]
+fn a_refusal_tells_when_the_lock_is_over() {
+    let db = db();
+    let lock = request("k", 100);
+    fence(&db, &lock, NOW);
+    assert_eq!(free_in(&db, "k", NOW), Some(1100));
+    assert_eq!(free_in(&db, "k", NOW + 600), Some(500));
+    extend(&db, lock.lock_id, ttl(200), NOW + 600)
+        .unwrap()
+        .unwrap();
+    assert_eq!(free_in(&db, "k", NOW + 600), Some(1200));
+    assert_eq!(free_in(&db, "k", NOW + 1800), None);
+}
+
+#[test]
+fn lists_what_is_live_in_pages() {
+    let db = db();
+    for n in 0..100 {
+        fence(&db, &request(&format!("k{n:02}"), 100 + n), NOW);
+    }
+    let mut keys = Vec::new();
+    let mut after = None;
+    let mut pages = 0;
+    // The first half has expired.
+    loop {
+        let page = list(&db, after.as_deref(), 30, NOW + 1150)
+            .unwrap()
+            .unwrap();
+        keys.extend(page.locks.into_iter().map(|lock| lock.key));
+        pages += 1;
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert!(keys.into_iter().eq((51..100).map(|n| format!("k{n}"))));
+    assert_eq!(pages, 4);
+    assert_eq!(list(&db, None, 0, NOW).unwrap().unwrap().locks.len(), 1);
+}
+
+#[test]
+fn a_lock_that_is_taken_away_leaves_its_fence() {
+    let db = db();
+    let lock = request("k", 100);
+    assert!(!force_release(&db, &lock.key, NOW).unwrap().unwrap());
+    fence(&db, &lock, NOW);
+    assert!(force_release(&db, &lock.key, NOW + 1099).unwrap().unwrap());
+    assert_eq!(
+        extend(&db, lock.lock_id, ttl(1), NOW + 1099)
+            .unwrap()
+            .unwrap(),
+        ExtendOutcome::Missed(Miss::NotFound)
+    );
+    assert_eq!(fence(&db, &request("k", 100), NOW + 1099), Some(2));
+    assert!(!force_release(&db, &lock.key, NOW + 2199).unwrap().unwrap());
+    assert_eq!(count(&db, "syncguard_locks"), 0);
+}
+
+#[test]
 fn an_exhausted_counter_stores_nothing() {
     let db = db();
     db.execute(
@@ -144,8 +210,8 @@ fn a_clock_set_back_keeps_no_lock_for_ever() {
     let db = db();
     fence(&db, &request("k", 5000), NOW);
     let back = NOW - 1_000_000;
-    assert_eq!(fence(&db, &request("k", 1), back), None);
-    assert_eq!(fence(&db, &request("k", 1), back + 5999), None);
+    assert_eq!(free_in(&db, "k", back), Some(6000));
+    assert_eq!(free_in(&db, "k", back + 5999), Some(1));
     assert_eq!(fence(&db, &request("k", 1), back + 6000), Some(2));
 }
 

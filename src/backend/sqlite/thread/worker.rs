@@ -1,5 +1,5 @@
-//! The callers' side of a thread with a connection of its own: hands operations over and waits for
-//! their answers without blocking. The thread's side is [`super::service`].
+//! The callers' side: hands operations over and waits for their answers. The thread's side is
+//! [`super::service`].
 
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
@@ -10,9 +10,10 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::alarm::Alarm;
-use super::config::Settings;
 use super::service::Service;
-use super::store::Sql;
+use crate::backend::sqlite::config::Settings;
+use crate::backend::sqlite::error::stuck;
+use crate::backend::sqlite::store::Sql;
 use crate::error::{Error, Result};
 
 /// A worker answers within the operation's timeout. If it has not by then, it is stuck in a system
@@ -20,7 +21,7 @@ use crate::error::{Error, Result};
 const STUCK_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     Read,
     Write,
 }
@@ -63,9 +64,9 @@ where
 
 pub(super) struct Job {
     /// Not begun any more after this.
-    pub deadline: Instant,
-    pub syncs: bool,
-    pub work: Box<dyn Work>,
+    pub(super) deadline: Instant,
+    pub(super) syncs: bool,
+    pub(super) work: Box<dyn Work>,
 }
 
 enum State {
@@ -78,7 +79,7 @@ enum State {
 }
 
 /// The caller's side. The thread starts with the first operation and ends with this.
-pub(super) struct Worker {
+pub(crate) struct Worker {
     access: Access,
     settings: Settings,
     alarm: Alarm,
@@ -86,7 +87,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub fn new(access: Access, settings: Settings) -> Self {
+    pub(crate) fn new(access: Access, settings: Settings) -> Self {
         Self {
             access,
             alarm: Alarm::new(settings.operation_timeout.min(STUCK_AFTER)),
@@ -96,7 +97,7 @@ impl Worker {
     }
 
     /// With `syncs` the answer waits until what the operation wrote is on the disk.
-    pub async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         syncs: bool,
         run: impl FnMut(&Connection, u64) -> Sql<T> + Send + 'static,
@@ -114,11 +115,10 @@ impl Worker {
         })?;
         match self.alarm.within(deadline + STUCK_AFTER, answer).await {
             Some(Ok(outcome)) => outcome,
-            Some(Err(_)) => Err(Error::internal("The thread of the SQLite backend ended").outcome_unknown()),
-            None => Err(Error::timeout(
-                "The lock file could not be read or written within the timeout: its disk does not answer",
-            )
-            .outcome_unknown()),
+            Some(Err(_)) => {
+                Err(Error::internal("The thread of the SQLite backend ended").outcome_unknown())
+            }
+            None => Err(stuck(&self.settings.file())),
         }
     }
 
@@ -156,7 +156,7 @@ impl Worker {
     }
 
     /// Returns when the file is closed, or when that takes too long.
-    pub async fn close(&self) {
+    pub(crate) async fn close(&self) {
         let state = std::mem::replace(
             &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner),
             State::Closed,

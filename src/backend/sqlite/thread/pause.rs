@@ -14,7 +14,7 @@ impl Pause {
     const SHORTEST: Duration = Duration::from_micros(50);
     const LONGEST: Duration = Duration::from_millis(2);
 
-    pub fn wait(&mut self) {
+    pub(super) fn wait(&mut self) {
         self.times = self.times.saturating_add(1);
         if self.times <= Self::YIELDS {
             thread::yield_now();

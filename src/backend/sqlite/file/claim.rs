@@ -21,7 +21,7 @@ fn ours() -> MutexGuard<'static, Option<Counts>> {
 
 /// Counts as one connection of this copy. To be dropped after it.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(crate) struct Claim {
     path: PathBuf,
     /// `None` where the system does not tell.
     identity: Option<Identity>,
@@ -29,7 +29,7 @@ pub(super) struct Claim {
 
 impl Claim {
     /// Opens the file unless something else in this process has it open: then it is `None`.
-    pub fn open<T, E>(
+    pub(crate) fn open<T, E>(
         path: &Path,
         open: impl FnOnce() -> Result<T, E>,
     ) -> Option<Result<(T, Self), E>> {
@@ -52,8 +52,8 @@ impl Claim {
         }))
     }
 
-    /// False when the file was deleted or replaced: other processes then use the new one.
-    pub fn is_current(&self) -> bool {
+    /// False when the file was deleted or replaced.
+    pub(super) fn is_current(&self) -> bool {
         self.identity == identity(&self.path)
     }
 }

@@ -6,23 +6,17 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::error::map;
+use super::Failure;
+use crate::backend::sqlite::error::{is_busy, map};
 use crate::error::{Error, Result};
 
 /// Marks the file as ours ("SGlk"), in SQLite's own header field for this.
 const APPLICATION_ID: i64 = 0x5347_6c6b;
 const SCHEMA_VERSION: i64 = 1;
-pub(super) const SCHEMA: &str = include_str!("sql/schema.sql");
+pub(crate) const SCHEMA: &str = include_str!("../sql/schema.sql");
 
-/// What a failed attempt to open means for the caller.
-pub(super) enum OpenFailure {
-    /// Somebody else is opening, recovering or leaving the file: try again.
-    Busy,
-    Failed(Error),
-}
-
-pub(super) fn open(path: &Path) -> Result<Connection, OpenFailure> {
-    check_path(path).map_err(OpenFailure::Failed)?;
+pub(super) fn open(path: &Path) -> Result<Connection, Failure> {
+    check_path(path).map_err(Failure::Failed)?;
     // No SQLITE_OPEN_URI: a path is a path, also when it starts with "file:".
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
@@ -63,15 +57,15 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenFailure> {
     Ok(connection)
 }
 
-fn refused(message: String) -> OpenFailure {
-    OpenFailure::Failed(Error::invalid_argument(message))
+fn refused(message: String) -> Failure {
+    Failure::Failed(Error::invalid_argument(message))
 }
 
-fn failure(error: rusqlite::Error, path: &Path) -> OpenFailure {
-    if super::error::is_busy(&error) {
-        OpenFailure::Busy
+fn failure(error: rusqlite::Error, path: &Path) -> Failure {
+    if is_busy(&error) {
+        Failure::Busy(path.to_owned())
     } else {
-        OpenFailure::Failed(map(&error, path))
+        Failure::Failed(map(&error, path))
     }
 }
 

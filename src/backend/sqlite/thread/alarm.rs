@@ -21,7 +21,7 @@ struct State {
 
 impl Alarm {
     /// Deadlines are noticed up to `interval` late.
-    pub fn new(interval: Duration) -> Self {
+    pub(super) fn new(interval: Duration) -> Self {
         Self {
             state: Arc::default(),
             interval,
@@ -29,7 +29,11 @@ impl Alarm {
     }
 
     /// What `answer` gives, or `None` when that takes until after `deadline`.
-    pub async fn within<T>(&self, deadline: Instant, answer: impl Future<Output = T>) -> Option<T> {
+    pub(super) async fn within<T>(
+        &self,
+        deadline: Instant,
+        answer: impl Future<Output = T>,
+    ) -> Option<T> {
         let _waiting = Waiting::enter(&self.state);
         self.start();
         let mut answer = std::pin::pin!(answer);

@@ -4,21 +4,18 @@
 //! Waiting, for the disk and for other processes, happens here and never on a caller's thread.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use rusqlite::config::DbConfig;
 
-use super::claim::Claim;
-use super::config::Settings;
-use super::connection::{self, OpenFailure};
-use super::error::{is_busy, map, surely_not_committed, timed_out};
-use super::location::default_file;
 use super::pause::Pause;
-use super::sweep::Sweeper;
 use super::worker::{Access, Job};
+use crate::backend::sqlite::config::Settings;
+use crate::backend::sqlite::error::{is_busy, map, surely_not_committed, timed_out};
+use crate::backend::sqlite::file::{Failure, LockFile};
+use crate::backend::sqlite::sweep::Sweeper;
 use crate::error::Error;
 use crate::lock::time::system_now_ms;
 
@@ -34,21 +31,12 @@ pub(super) struct Service {
     waiting: VecDeque<Job>,
     /// Some that wait for the disk were passed over by the last batch.
     syncs_next: bool,
-    open: Option<Open>,
+    open: Option<LockFile>,
     sweeper: Sweeper,
     /// The last transaction that waited for the disk.
     last_sync: Sync,
     /// When opening the file was first found to be busy.
     opening_since: Option<Instant>,
-}
-
-/// The open file.
-struct Open {
-    path: PathBuf,
-    db: Connection,
-    syncs: bool,
-    /// After the connection: fields are dropped in this order.
-    claim: Claim,
 }
 
 #[derive(Default)]
@@ -57,14 +45,8 @@ struct Sync {
     took: Duration,
 }
 
-/// Why a transaction did not take place.
-enum Failure {
-    Busy(PathBuf),
-    Failed(Error),
-}
-
 impl Service {
-    pub fn new(access: Access, settings: Settings, incoming: Receiver<Job>) -> Self {
+    pub(super) fn new(access: Access, settings: Settings, incoming: Receiver<Job>) -> Self {
         Self {
             access,
             settings,
@@ -79,7 +61,7 @@ impl Service {
     }
 
     /// Until no more operations can come.
-    pub fn serve(&mut self) {
+    pub(super) fn serve(&mut self) {
         loop {
             if self.waiting.is_empty() {
                 match self.incoming.recv() {
@@ -156,7 +138,7 @@ impl Service {
     }
 
     fn transaction(&mut self, batch: &mut Vec<Job>, join: bool) -> Result<(), Failure> {
-        let mut open = match self.open.take_if(|open| open.claim.is_current()) {
+        let mut open = match self.open.take_if(|open| open.is_current()) {
             Some(open) => open,
             None => self.reopen()?,
         };
@@ -187,7 +169,7 @@ impl Service {
     /// The flag of the error: the COMMIT was under way.
     fn run(
         &mut self,
-        open: &mut Open,
+        open: &mut LockFile,
         batch: &mut Vec<Job>,
         join: bool,
     ) -> Result<(), (rusqlite::Error, bool)> {
@@ -197,10 +179,7 @@ impl Service {
             Access::Read => "BEGIN",
         };
         let syncs = batch.iter().any(|job| job.syncs);
-        if open.syncs != syncs {
-            connection::set_syncs(&open.db, syncs).map_err(before)?;
-            open.syncs = syncs;
-        }
+        open.set_syncs(syncs).map_err(before)?;
         execute(&open.db, begin).map_err(before)?;
         if join {
             // Now that the wait for other processes is over.
@@ -235,46 +214,21 @@ impl Service {
         }
     }
 
-    fn reopen(&mut self) -> Result<Open, Failure> {
+    fn reopen(&mut self) -> Result<LockFile, Failure> {
         if let Some(stale) = self.open.take() {
-            // Closing would clean up the companions of the file, which are the new file's by now.
-            let _ = stale
-                .db
-                .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+            stale.abandon();
         }
-        let path = match &self.settings.path {
-            Some(path) => path.clone(),
-            None => default_file().map_err(Failure::Failed)?,
-        };
-        let opened = Claim::open(&path, || connection::open(&path)).ok_or_else(|| {
-            Failure::Failed(Error::invalid_argument(format!(
-                "The lock file {} is open in this process through another copy of SyncGuard or of SQLite. One process can only use one of them for a file",
-                path.display()
-            )))
-        })?;
-        match opened {
-            Ok((db, claim)) => {
-                self.opening_since = None;
-                Ok(Open {
-                    path,
-                    db,
-                    syncs: false,
-                    claim,
-                })
+        let opened = LockFile::open(self.settings.path.as_deref());
+        if let Err(Failure::Busy(path)) = &opened {
+            let since = *self.opening_since.get_or_insert_with(Instant::now);
+            if since.elapsed() < self.settings.connect_timeout {
+                return opened;
             }
-            Err(OpenFailure::Failed(error)) => {
-                self.opening_since = None;
-                Err(Failure::Failed(error))
-            }
-            Err(OpenFailure::Busy) => {
-                let since = *self.opening_since.get_or_insert_with(Instant::now);
-                if since.elapsed() < self.settings.connect_timeout {
-                    return Err(Failure::Busy(path));
-                }
-                self.opening_since = None;
-                Err(Failure::Failed(timed_out(&path)))
-            }
+            self.opening_since = None;
+            return Err(Failure::Failed(timed_out(path)));
         }
+        self.opening_since = None;
+        opened
     }
 }
 
@@ -288,7 +242,7 @@ fn answer(batch: Vec<Job>, failure: Option<&Error>) {
     }
 }
 
-fn refuse_late(batch: &mut Vec<Job>, path: &std::path::Path) {
+fn refuse_late(batch: &mut Vec<Job>, path: &Path) {
     let now = Instant::now();
     let late: Vec<Job> = batch.extract_if(.., |job| job.deadline <= now).collect();
     if !late.is_empty() {

@@ -12,6 +12,11 @@ use crate::error::{Error, Result};
 
 const FILE: &str = "locks.db";
 
+/// The path of the default file, as it may be named.
+pub(crate) fn default_path() -> PathBuf {
+    std::env::temp_dir().join(directory_name()).join(FILE)
+}
+
 /// The path of the default file. Its directory is made if need be, and checked.
 pub(super) fn default_file() -> Result<PathBuf> {
     file_in(&std::env::temp_dir())

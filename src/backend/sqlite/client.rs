@@ -1,0 +1,55 @@
+//! The way to the file: one thread for what writes and one for what reads, which therefore never
+//! waits for a write. Each is started when it is first needed.
+
+use rusqlite::Connection;
+
+use super::config::{Durability, Settings};
+use super::store::Sql;
+use super::thread::{Access, Worker};
+use crate::error::Result;
+
+pub(super) struct Client {
+    durability: Durability,
+    writer: Worker,
+    reader: Worker,
+}
+
+impl Client {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self {
+            durability: settings.durability,
+            writer: Worker::new(Access::Write, settings.clone()),
+            reader: Worker::new(Access::Read, settings),
+        }
+    }
+
+    /// For what must not be forgotten: with full durability it is on the disk before the answer.
+    pub(super) async fn write_durably<T: Send + 'static>(
+        &self,
+        run: impl FnMut(&Connection, u64) -> Sql<T> + Send + 'static,
+    ) -> Result<T> {
+        self.writer
+            .run(self.durability == Durability::Full, run)
+            .await
+    }
+
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        run: impl FnMut(&Connection, u64) -> Sql<T> + Send + 'static,
+    ) -> Result<T> {
+        self.writer.run(false, run).await
+    }
+
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        run: impl FnMut(&Connection, u64) -> Sql<T> + Send + 'static,
+    ) -> Result<T> {
+        self.reader.run(false, run).await
+    }
+
+    pub(super) async fn close(&self) {
+        // The writer last: it then leaves a single file behind.
+        self.reader.close().await;
+        self.writer.close().await;
+    }
+}

@@ -1,0 +1,75 @@
+//! The open file.
+
+pub(super) mod claim;
+pub(super) mod connection;
+mod location;
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use crate::error::{Error, Result};
+
+use claim::Claim;
+pub(super) use location::default_path;
+
+pub(super) struct LockFile {
+    pub(super) path: PathBuf,
+    pub(super) db: Connection,
+    syncs: bool,
+    /// After the connection: fields are dropped in this order.
+    claim: Claim,
+}
+
+/// Why the file could not be opened or used.
+pub(super) enum Failure {
+    /// Somebody else is in the way for the moment: try again.
+    Busy(PathBuf),
+    Failed(Error),
+}
+
+impl LockFile {
+    /// Without a path: the default file.
+    pub(super) fn open(path: Option<&Path>) -> Result<Self, Failure> {
+        let path = match path {
+            Some(path) => path.to_owned(),
+            None => location::default_file().map_err(Failure::Failed)?,
+        };
+        let opened = Claim::open(&path, || connection::open(&path)).ok_or_else(|| {
+            Failure::Failed(Error::invalid_argument(format!(
+                "The lock file {} is open in this process through another copy of SyncGuard or of SQLite. One process can only use one of them for a file",
+                path.display()
+            )))
+        })?;
+        let (db, claim) = opened?;
+        Ok(Self {
+            path,
+            db,
+            syncs: false,
+            claim,
+        })
+    }
+
+    /// False when the file was deleted or replaced: other processes then use the new one.
+    pub(super) fn is_current(&self) -> bool {
+        self.claim.is_current()
+    }
+
+    /// Closes a file that is not current any more.
+    pub(super) fn abandon(self) {
+        // Closing would clean up the companions of the file, which are the new file's by now.
+        let _ = self
+            .db
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    }
+
+    /// Whether a COMMIT waits for the disk.
+    pub(super) fn set_syncs(&mut self, syncs: bool) -> rusqlite::Result<()> {
+        if self.syncs != syncs {
+            connection::set_syncs(&self.db, syncs)?;
+            self.syncs = syncs;
+        }
+        Ok(())
+    }
+}
