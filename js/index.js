@@ -1,5 +1,5 @@
-// syncguard: everything of syncguard/common, and lock() with the backends behind it.
+// syncguard: everything of syncguard/common, and backends by URL.
 
 export * from "./common.js";
-export { createLock, lock } from "./lock/default.js";
+export { createLock } from "./lock/default.js";
 export { createBackend } from "./targets/open.js";
