@@ -38,6 +38,7 @@ function textOf(url) {
 /**
  * @param {string | URL} url
  * @param {any} [options]
+ * @returns {ManagedLockBackend<any>} which one, the declared type tells by the URL
  */
 export function createBackend(url, options) {
   const text = textOf(url);
