@@ -5,7 +5,7 @@ import { invalidArgument, LockError, unreadableOptions } from "../base/errors.js
 import { nearMiss, unknownOption } from "../base/options.js";
 import { createAutoLock } from "../lock/run.js";
 
-/** @import { BackendCapabilities, ManagedLock, ManagedLockBackend } from "../../index.js" */
+/** @import { BackendCapabilities, CloseOptions, ManagedLock, ManagedLockBackend } from "../../index.js" */
 
 /** Options that every backend has. */
 export const SHARED_OPTIONS = [
@@ -162,7 +162,7 @@ export function isCount(value) {
  */
 export function createManagedLock(backend) {
   return Object.assign(createAutoLock(backend), {
-    close: backend.close,
-    [Symbol.asyncDispose]: backend[Symbol.asyncDispose],
+    close: (/** @type {CloseOptions | undefined} */ options) => backend.close(options),
+    [Symbol.asyncDispose]: () => backend.close(),
   });
 }
