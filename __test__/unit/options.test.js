@@ -23,6 +23,7 @@ describe("nearMiss", () => {
     ["autoextend", "autoExtend"],
     ["auto_extend", "autoExtend"],
     ["maxHold", "maxHoldMs"],
+    ["onRelease", "onReleaseError"],
     ["onReleaseErr", "onReleaseError"],
     ["aquisition", "acquisition"],
     ["singal", "signal"],

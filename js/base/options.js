@@ -3,7 +3,7 @@
 import { invalidArgument } from "./errors.js";
 
 /**
- * The known name that was probably meant: another case, a start of it (`ttl` for `ttlMs`), or a
+ * The known name that was probably meant: another case, a start of it (`onRelease` for `onReleaseError`), or a
  * slip of the keyboard. None when the name is itself known, or like no other.
  * @param {string} name
  * @param {readonly string[]} known

@@ -9,12 +9,12 @@ const WAY_OUT =
   "pass { projectId, emulatorHost } or { projectId, credentials }, or a firestore: URL, instead";
 
 /**
- * By its methods, so that any copy and version of the library will do, and no mock is taken for an
- * options object.
+ * By its method, so that any copy and version of the library will do; among options, `collection`
+ * is a name.
  * @param {any} target
  */
 export function isClient(target) {
-  return typeof target?.collection === "function" || typeof target?.runTransaction === "function";
+  return typeof target?.collection === "function";
 }
 
 export function unreadableClient() {
