@@ -1,4 +1,4 @@
-// syncguard/common: all helpers, also those for writing a backend.
+// syncguard/common: lock() and all helpers, also those for writing a backend.
 
 export { delay, mergeAcquisitionConfig, mergeBackendConfig } from "./base/config.js";
 export {
@@ -11,6 +11,12 @@ export {
   RESERVE_BYTES,
   TIME_TOLERANCE_MS,
 } from "./base/constants.js";
+export {
+  mapBackendObservation,
+  mapFirestoreConditions,
+  mapRedisScriptResult,
+  mapToMutationResult,
+} from "./base/conditions.js";
 export { LockError } from "./base/errors.js";
 export { formatFence, hasFence, logFenceWarning } from "./base/fence.js";
 export { createAutoLock } from "./lock/lock.js";
@@ -25,14 +31,7 @@ export {
   validateLockId,
 } from "./base/keys.js";
 export { getById, getByIdRaw, getByKey, getByKeyRaw, lookupDebug, owns } from "./lock/lookup.js";
-export {
-  attachRawData,
-  mapBackendObservation,
-  mapFirestoreConditions,
-  mapRedisScriptResult,
-  mapToMutationResult,
-  sanitizeLockInfo,
-} from "./base/results.js";
+export { attachRawData, sanitizeLockInfo } from "./base/results.js";
 export { checkAborted } from "./base/signal.js";
 export { withTelemetry } from "./lock/telemetry.js";
 export { calculateRedisServerTimeMs, isLive } from "./base/time.js";

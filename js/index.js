@@ -1,4 +1,4 @@
-// syncguard: everything of syncguard/common, and the backends by URL.
+// syncguard: everything of syncguard/common, and backends by URL.
 
 export * from "./common.js";
 export { createBackend, createLock } from "./targets/open.js";

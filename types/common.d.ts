@@ -1,45 +1,13 @@
-// syncguard/common: everything but what opens a backend.
+/// <reference lib="esnext.disposable" />
+// syncguard/common: lock() and all helpers, also those for writing a backend.
 
-export type * from "../index.js";
-export {
-  acquireHandle,
-  attachRawData,
-  BACKEND_DEFAULTS,
-  BACKEND_LIMITS,
-  calculateRedisServerTimeMs,
-  checkAborted,
-  createAutoLock,
-  createDisposableHandle,
-  decorateAcquireResult,
-  delay,
-  FAILURE_REASON,
-  FENCE_THRESHOLDS,
-  formatFence,
-  generateLockId,
-  getById,
-  getByIdRaw,
-  getByKey,
-  getByKeyRaw,
-  hasFence,
-  hashKey,
-  isLive,
-  LOCK_DEFAULTS,
-  LockError,
-  logFenceWarning,
-  lookupDebug,
-  makeStorageKey,
-  mapBackendObservation,
-  mapFirestoreConditions,
-  mapRedisScriptResult,
-  mapToMutationResult,
-  MAX_KEY_LENGTH_BYTES,
-  mergeAcquisitionConfig,
-  mergeBackendConfig,
-  normalizeAndValidateKey,
-  owns,
-  RESERVE_BYTES,
-  sanitizeLockInfo,
-  TIME_TOLERANCE_MS,
-  validateLockId,
-  withTelemetry,
-} from "../index.js";
+export * from "./backend.js";
+export * from "./constants.js";
+export * from "./custom.js";
+export * from "./errors.js";
+export * from "./handles.js";
+export * from "./lock.js";
+export * from "./lookup.js";
+export * from "./results.js";
+export * from "./telemetry.js";
+export * from "./values.js";

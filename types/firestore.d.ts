@@ -1,29 +1,52 @@
-// syncguard/firestore
+// syncguard/firestore: locks in Firestore.
 
-import type { AutoLock, FencingCapabilities, ManagedLockBackend } from "../index.js";
-import type { ConnectionOptions } from "./options.js";
+import type { ConnectionOptions, FencingCapabilities, ManagedLockBackend } from "./backend.js";
+import type { ManagedLock } from "./lock.js";
+import type { Fence } from "./results.js";
 
+/** What the Firestore backend can do. Its clock is the client's: keep clocks synchronised. */
 export interface FirestoreCapabilities extends FencingCapabilities {
   backend: "firestore";
   timeAuthority: "client";
 }
 
+/** Options of the Firestore backend. */
 export interface FirestoreBackendOptions extends ConnectionOptions {
-  /** Default "locks". */
+  /** Where locks are. Default "locks". */
   collection?: string | undefined;
-  /** Default "fence_counters". */
+  /** Where fence counters are; another collection than that of the locks. Default "fence_counters". */
   fenceCollection?: string | undefined;
   /** Let isLocked() remove locks that have long expired. Default false. */
   cleanupInIsLocked?: boolean | undefined;
 }
 
+/** The options with their defaults filled in. */
+export interface FirestoreConfig extends FirestoreBackendOptions {
+  collection: string;
+  fenceCollection: string;
+  cleanupInIsLocked: boolean;
+}
+
+/** What is stored of a lock. */
+export interface LockDocument {
+  lockId: string;
+  expiresAtMs: number;
+  acquiredAtMs: number;
+  key: string;
+  fence: Fence;
+}
+
+/** How to reach Firestore. What is left out comes from the environment. */
 export interface FirestoreConnectionOptions {
+  /** Default: GOOGLE_CLOUD_PROJECT, or the project of the credentials. */
   projectId?: string | undefined;
+  /** Default "(default)". */
   databaseId?: string | undefined;
   /** `host:port` of an emulator: no TLS, no credentials. Default: FIRESTORE_EMULATOR_HOST. */
   emulatorHost?: string | undefined;
   /** Another host than firestore.googleapis.com. */
   host?: string | undefined;
+  /** The port of `host`. */
   port?: number | undefined;
   /** `false` makes `host` an emulator. */
   ssl?: boolean | undefined;
@@ -43,17 +66,28 @@ export interface FirestoreClient {
 /**
  * Nothing means the environment: GOOGLE_CLOUD_PROJECT, FIRESTORE_EMULATOR_HOST, application default
  * credentials. A URL has the form `firestore://project/database`. An options object may also hold
- * the backend's options when these are not given apart.
+ * the backend's options.
  */
 export type FirestoreTarget =
-  (FirestoreConnectionOptions & FirestoreBackendOptions) | FirestoreClient | string | undefined;
+  | (FirestoreConnectionOptions & FirestoreBackendOptions)
+  | FirestoreClient
+  | string
+  | URL
+  | undefined;
 
+/**
+ * A backend on a Firestore database. It connects on first use.
+ *
+ * @example
+ * const backend = createFirestoreBackend({ projectId: "app" }, { collection: "app_locks" });
+ */
 export function createFirestoreBackend(
   target?: FirestoreTarget,
   options?: FirestoreBackendOptions,
 ): ManagedLockBackend<FirestoreCapabilities>;
 
+/** `lock` on a Firestore database. */
 export function createLock(
   target?: FirestoreTarget,
   options?: FirestoreBackendOptions,
-): AutoLock<FirestoreCapabilities>;
+): ManagedLock<FirestoreCapabilities>;

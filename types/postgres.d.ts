@@ -1,20 +1,28 @@
-// syncguard/postgres
+// syncguard/postgres: locks in PostgreSQL.
 
-import type { AutoLock, FencingCapabilities, ManagedLockBackend } from "../index.js";
-import type { ConnectionOptions } from "./options.js";
+import type {
+  ConnectionOptions,
+  FencingCapabilities,
+  ManagedLockBackend,
+  TlsOptions,
+} from "./backend.js";
+import type { ManagedLock } from "./lock.js";
 
+/** What the PostgreSQL backend can do. */
 export interface PostgresCapabilities extends FencingCapabilities {
   backend: "postgres";
   timeAuthority: "server";
 }
 
+/** Where locks are: SQL identifiers, with a schema if need be. */
 export interface PostgresTables {
   /** Default "syncguard_locks". */
   tableName?: string | undefined;
-  /** Default "syncguard_fence_counters". */
+  /** Fence counters; another table than that of the locks. Default "syncguard_fence_counters". */
   fenceTableName?: string | undefined;
 }
 
+/** Options of the PostgreSQL backend. */
 export interface PostgresBackendOptions extends ConnectionOptions, PostgresTables {
   /** Let isLocked() remove locks that have long expired. Default false. */
   cleanupInIsLocked?: boolean | undefined;
@@ -29,25 +37,31 @@ export interface PostgresBackendOptions extends ConnectionOptions, PostgresTable
   prepare?: boolean | undefined;
 }
 
-/** As in Node's tls.connect(). */
-export interface PostgresTlsOptions {
-  ca?: string | Buffer | (string | Buffer)[] | undefined;
-  cert?: string | Buffer | undefined;
-  key?: string | Buffer | undefined;
-  servername?: string | undefined;
-  rejectUnauthorized?: boolean | undefined;
+/** The options with their defaults filled in. */
+export interface PostgresConfig extends PostgresBackendOptions {
+  tableName: string;
+  fenceTableName: string;
+  cleanupInIsLocked: boolean;
 }
 
-/** What is left out comes from libpq's environment: PGHOST, PGUSER, PGPASSWORD and so on. */
+/** As in Node's `tls.connect()`. */
+export interface PostgresTlsOptions extends TlsOptions {}
+
+/** How to reach the server. What is left out comes from libpq's environment: PGHOST and so on. */
 export interface PostgresConnectionOptions {
   /** `postgres://user:password@host:port/database?sslmode=…`; the other options win over it. */
   url?: string | URL | undefined;
+  /** The same as `url`. */
   connectionString?: string | undefined;
   /** A name, an address, the directory of a Unix socket, or several to try in turn. */
   host?: string | string[] | undefined;
+  /** Default 5432. */
   port?: number | string | (number | string)[] | undefined;
+  /** Default: the name of the user. */
   database?: string | undefined;
+  /** Default: the user of this process. */
   user?: string | undefined;
+  /** The same as `user`. */
   username?: string | undefined;
   password?: string | undefined;
   /**
@@ -57,6 +71,7 @@ export interface PostgresConnectionOptions {
   ssl?: boolean | string | PostgresTlsOptions | undefined;
   /** Command-line options for the server, such as "-c search_path=app". */
   options?: string | undefined;
+  /** Shown by pg_stat_activity. Default "syncguard". */
   applicationName?: string | undefined;
   /** "read-write": the host among several that accepts writes. */
   targetSessionAttrs?: "any" | "read-write" | "primary" | undefined;
@@ -80,6 +95,7 @@ export interface PgClient {
   query(...args: any[]): any;
 }
 
+/** Nothing means libpq's environment. An options object may also hold the backend's options. */
 export type PostgresTarget =
   | string
   | URL
@@ -89,18 +105,31 @@ export type PostgresTarget =
   | PgClient
   | undefined;
 
+/**
+ * A backend on a PostgreSQL database. It connects on first use; setupSchema() makes the tables.
+ *
+ * @example
+ * await setupSchema(process.env.DATABASE_URL);
+ * const backend = createPostgresBackend(process.env.DATABASE_URL, { poolSize: 5 });
+ */
 export function createPostgresBackend(
   target?: PostgresTarget,
   options?: PostgresBackendOptions,
 ): ManagedLockBackend<PostgresCapabilities>;
 
+/** `lock` on a PostgreSQL database. */
 export function createLock(
   target?: PostgresTarget,
   options?: PostgresBackendOptions,
-): AutoLock<PostgresCapabilities>;
+): ManagedLock<PostgresCapabilities>;
 
-/** Creates the tables where they do not exist. May run in several processes at once. */
+/**
+ * Creates the tables where they do not exist. May run in several processes at once.
+ *
+ * @example
+ * await setupSchema("postgres://db.internal/app", { tableName: "app.locks" });
+ */
 export function setupSchema(
   target?: PostgresTarget,
-  options?: PostgresTables & Pick<ConnectionOptions, "connectTimeoutMs" | "operationTimeoutMs">,
+  options?: PostgresBackendOptions,
 ): Promise<void>;

@@ -1,15 +1,23 @@
-// syncguard/redis
+// syncguard/redis: locks in Redis or Valkey.
 
-import type { AutoLock, FencingCapabilities, ManagedLockBackend } from "../index.js";
-import type { ConnectionOptions } from "./options.js";
+import type {
+  ConnectionOptions,
+  FencingCapabilities,
+  ManagedLockBackend,
+  TlsOptions,
+} from "./backend.js";
+import type { ManagedLock } from "./lock.js";
+import type { Fence } from "./results.js";
 
+/** What the Redis backend can do. */
 export interface RedisCapabilities extends FencingCapabilities {
   backend: "redis";
   timeAuthority: "server";
 }
 
+/** Options of the Redis backend. */
 export interface RedisBackendOptions extends ConnectionOptions {
-  /** Default "syncguard". */
+  /** What all keys in Redis start with. Default "syncguard". */
   keyPrefix?: string | undefined;
   /** Let isLocked() remove locks that have long expired. Default false. */
   cleanupInIsLocked?: boolean | undefined;
@@ -17,43 +25,59 @@ export interface RedisBackendOptions extends ConnectionOptions {
   transport?: "native" | "client" | undefined;
 }
 
+/** The options with their defaults filled in. */
+export interface RedisConfig extends RedisBackendOptions {
+  keyPrefix: string;
+  cleanupInIsLocked: boolean;
+}
+
+/** What is stored of a lock, as JSON. */
+export interface LockData {
+  lockId: string;
+  expiresAtMs: number;
+  acquiredAtMs: number;
+  key: string;
+  fence: Fence;
+}
+
+/** Where a server is. */
 export interface RedisNode {
+  /** Default "127.0.0.1". */
   host?: string | undefined;
+  /** Default 6379, of a sentinel 26379. */
   port?: number | undefined;
 }
 
-/** As in Node's `tls.connect`: PEM. */
-export interface RedisTlsOptions {
-  /** Replaces the system's roots. */
-  ca?: string | Uint8Array | readonly (string | Uint8Array)[] | undefined;
-  cert?: string | Uint8Array | undefined;
-  key?: string | Uint8Array | undefined;
-  servername?: string | undefined;
-  /** Default true. */
-  rejectUnauthorized?: boolean | undefined;
-}
+/** As in Node's `tls.connect()`. */
+export interface RedisTlsOptions extends TlsOptions {}
 
 /** How to reach Redis; the options of the backend may stand in the same object. */
 export interface RedisConnectionOptions extends RedisBackendOptions {
   /** For what the other options leave open. */
   url?: string | URL | undefined;
+  /** Default "127.0.0.1". */
   host?: string | undefined;
+  /** Default 6379. */
   port?: number | undefined;
   /** A Unix socket. */
   path?: string | undefined;
   /** 4 or 6, to use only that version of IP. */
   family?: number | undefined;
+  /** The number of the database. Default 0. */
   db?: number | undefined;
   username?: string | undefined;
   password?: string | undefined;
+  /** true or an object: TLS with a verified certificate. Default false. */
   tls?: boolean | RedisTlsOptions | undefined;
   /** Shown by CLIENT LIST. */
   connectionName?: string | undefined;
+  /** Some sentinels: the others are found. With `name`. */
   sentinels?: readonly (RedisNode | string)[] | undefined;
   /** The master group's name, with `sentinels`. */
   name?: string | undefined;
   sentinelUsername?: string | undefined;
   sentinelPassword?: string | undefined;
+  /** TLS with the sentinels. Default false. */
   sentinelTLS?: boolean | RedisTlsOptions | undefined;
   /** Some nodes of a cluster: the others are found. */
   cluster?: readonly (RedisNode | string | number)[] | undefined;
@@ -88,12 +112,21 @@ export type RedisTarget =
   | RedisEvalClient
   | undefined;
 
+/**
+ * A backend on Redis or Valkey: one server, Sentinel or Cluster. It connects on first use.
+ *
+ * @example
+ * const backend = createRedisBackend("redis://cache.internal:6379", { keyPrefix: "app" });
+ * @example
+ * const backend = createRedisBackend(new Redis()); // an ioredis client: its settings are read
+ */
 export function createRedisBackend(
   target?: RedisTarget,
   options?: RedisBackendOptions,
 ): ManagedLockBackend<RedisCapabilities>;
 
+/** `lock` on Redis or Valkey. */
 export function createLock(
   target?: RedisTarget,
   options?: RedisBackendOptions,
-): AutoLock<RedisCapabilities>;
+): ManagedLock<RedisCapabilities>;

@@ -190,7 +190,7 @@ describe("what is read", () => {
           natMap: {},
         },
         login: { username: "u", password: "p", db: 0 },
-        tls: { ca: [] },
+        tls: {},
         clientKeyPrefix: "x:",
       });
     });

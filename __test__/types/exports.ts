@@ -2,21 +2,37 @@
 
 import * as code from "../../js/index.js";
 import * as commonCode from "../../js/common.js";
+import * as firestoreCode from "../../js/firestore.js";
 import * as memoryCode from "../../js/memory.js";
+import * as postgresCode from "../../js/postgres.js";
+import * as redisCode from "../../js/redis.js";
+import * as sqliteCode from "../../js/sqlite.js";
 import type * as declared from "syncguard";
 import type * as commonDeclared from "syncguard/common";
+import type * as firestoreDeclared from "syncguard/firestore";
 import type * as memoryDeclared from "syncguard/memory";
+import type * as postgresDeclared from "syncguard/postgres";
+import type * as redisDeclared from "syncguard/redis";
+import type * as sqliteDeclared from "syncguard/sqlite";
 
 // A unique symbol equals itself only.
-type Declared<T, Not extends string = never> = Omit<T, "FAILURE_REASON" | Not> & {
+type Declared<T> = Omit<T, "FAILURE_REASON"> & {
   [Name in keyof T & "FAILURE_REASON"]: symbol;
 };
 code satisfies Declared<typeof declared>;
-commonCode satisfies Declared<typeof commonDeclared, "lock" | "createBackend" | "createLock">;
+commonCode satisfies Declared<typeof commonDeclared>;
+firestoreCode satisfies Declared<typeof firestoreDeclared>;
 memoryCode satisfies Declared<typeof memoryDeclared>;
+postgresCode satisfies Declared<typeof postgresDeclared>;
+redisCode satisfies Declared<typeof redisDeclared>;
+sqliteCode satisfies Declared<typeof sqliteDeclared>;
 
 ({}) as typeof declared satisfies Names<typeof code>;
 ({}) as typeof commonDeclared satisfies Names<typeof commonCode>;
+({}) as typeof firestoreDeclared satisfies Names<typeof firestoreCode>;
 ({}) as typeof memoryDeclared satisfies Names<typeof memoryCode>;
+({}) as typeof postgresDeclared satisfies Names<typeof postgresCode>;
+({}) as typeof redisDeclared satisfies Names<typeof redisCode>;
+({}) as typeof sqliteDeclared satisfies Names<typeof sqliteCode>;
 
 type Names<T> = { [Name in keyof T]: unknown };

@@ -1,7 +1,7 @@
 // Handles: await using, taking apart, custom backends.
 
 import { acquireHandle, createDisposableHandle, decorateAcquireResult } from "syncguard/common";
-import type { DisposableLockHandle } from "syncguard/common";
+import type { AcquireOk, AsyncLock, DecoratedAcquireResult, LockBackend } from "syncguard/common";
 import { createMemoryBackend } from "syncguard/memory";
 
 await using backend = createMemoryBackend();
@@ -13,15 +13,41 @@ export async function scoped() {
   if (extended.ok) extended.expiresAtMs satisfies number;
   // @ts-expect-error only when it worked
   extended.expiresAtMs;
+  held.signal satisfies AbortSignal;
+  held.isHeld() satisfies boolean;
+  held.isHeld(1000) satisfies boolean;
+  held.throwIfLost() satisfies void;
   const { release, lockId } = held;
   (await release(AbortSignal.timeout(10))).ok satisfies boolean;
   return lockId;
 }
 
 await using handle = await acquireHandle(backend, { key: "k", ttlMs: 1000 });
-handle.ok satisfies boolean;
+if (handle.ok) handle.isHeld() satisfies boolean;
+// @ts-expect-error nothing was acquired
+if (!handle.ok) handle.isHeld();
 decorateAcquireResult(backend, { ok: false, reason: "locked" }, "k").release();
-createDisposableHandle(backend, { lockId: "id" }, "k") satisfies DisposableLockHandle;
+
+// What a backend's acquire returns; only acquire is needed of one that returns handles.
+type Fencing = { supportsFencing: true; timeAuthority: "client" };
+declare const decorating: Pick<LockBackend<Fencing>, "acquire">;
+const decorated = await acquireHandle(decorating, { key: "k", ttlMs: 1000 });
+decorated satisfies DecoratedAcquireResult<Fencing>;
+if (decorated.ok) {
+  decorated satisfies AsyncLock<Fencing>;
+  decorated.fence satisfies string;
+  // @ts-expect-error that is of our own backends only
+  decorated.isHeld;
+}
+
+// The data stays with the methods.
+declare const acquired: AcquireOk<Fencing>;
+const own = createDisposableHandle(backend, acquired, "k", undefined, 100);
+own satisfies AsyncLock<Fencing>;
+own.fence satisfies string;
+createDisposableHandle(backend, { lockId: "id" }, "k").lockId satisfies string;
+// @ts-expect-error a lock has a lockId
+createDisposableHandle(backend, {}, "k");
 
 // @ts-expect-error ttlMs is needed
 await backend.acquire({ key: "k" });

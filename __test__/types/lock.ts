@@ -1,23 +1,12 @@
-// lock() in its forms, and what fn receives.
+// lock() with a backend and without, and what fn receives.
 
-import {
-  createAutoLock,
-  createBackend,
-  createLock,
-  lock,
-  LockError,
-  withTelemetry,
-} from "syncguard";
-import type { CustomLockBackend, LockConfig, ManagedLockBackend } from "syncguard";
+import { createAutoLock, createLock, lock, LockError } from "syncguard";
+import { lock as sameLock } from "syncguard/common";
+import type { AutoLock, CustomLockBackend, LockConfig } from "syncguard";
 import { createLock as createMemoryLock, createMemoryBackend } from "syncguard/memory";
 import type { MemoryCapabilities } from "syncguard/memory";
 
-const backend = createMemoryBackend({ disposeTimeoutMs: 100 });
-createMemoryBackend(undefined, {
-  onReleaseError: (error, { lockId, key }) => [error, lockId, key],
-});
-// @ts-expect-error a number is wanted
-createMemoryBackend({ disposeTimeoutMs: "100" });
+const backend = createMemoryBackend();
 
 (await lock(() => 1, { key: "k" })) satisfies number;
 (await lock(async () => "text", { key: "k" })) satisfies string;
@@ -25,7 +14,10 @@ createMemoryBackend({ disposeTimeoutMs: "100" });
 (await createAutoLock(backend)(() => true, { key: "k" })) satisfies boolean;
 (await createMemoryLock()(() => true, { key: "k" })) satisfies boolean;
 (await createLock("memory:")(({ fence }) => fence, { key: "k" })) satisfies string;
-createBackend("memory:").close() satisfies Promise<void>;
+createMemoryLock() satisfies AutoLock<MemoryCapabilities>;
+sameLock satisfies typeof lock;
+// @ts-expect-error nothing of its own to close
+createAutoLock(backend).close;
 
 await lock(
   backend,
@@ -33,16 +25,27 @@ await lock(
     context.lockId satisfies string;
     context.expiresAtMs satisfies number;
     context.signal satisfies AbortSignal;
+    context.isHeld() satisfies boolean;
+    context.isHeld(1000) satisfies boolean;
+    context.throwIfLost() satisfies void;
+    context.extend() satisfies Promise<{ ok: boolean }>;
+    context.extend(1000) satisfies Promise<{ ok: boolean }>;
     // @ts-expect-error read-only
     context.lockId = "other";
+    // @ts-expect-error lock() releases
+    context.release;
   },
   {
     key: "k",
     ttlMs: 1000,
     autoExtend: true,
+    maxHoldMs: 60_000,
+    minHoldMs: 1000,
+    throwIfLost: true,
+    name: "reports",
     signal: AbortSignal.timeout(1000),
-    acquisition: { maxRetries: Infinity, backoff: "fixed", jitter: "none", timeoutMs: 10 },
-    onReleaseError: (error) => error satisfies Error,
+    acquisition: { maxRetries: Infinity, backoff: "fixed", jitter: "none", maxDelayMs: 10 },
+    onReleaseError: (error, { source }) => [error satisfies Error, source satisfies "disposal"],
   },
 );
 
@@ -52,6 +55,10 @@ await lock(() => 1, {});
 await lock(() => 1);
 // @ts-expect-error no such back-off
 ({ key: "k", acquisition: { backoff: "linear" } }) satisfies LockConfig;
+// @ts-expect-error a near miss
+({ key: "k", ttl: 1000 }) satisfies LockConfig;
+// @ts-expect-error another near miss
+({ key: "k", acquisition: { timeout: 1000 } }) satisfies LockConfig;
 // @ts-expect-error not a backend
 await lock({}, () => 1, { key: "k" });
 
@@ -68,14 +75,6 @@ const own: CustomLockBackend<{ supportsFencing: true; timeAuthority: "client" }>
   },
 };
 (await lock(own, ({ fence }) => fence, { key: "k" })) satisfies string;
-
-// Telemetry keeps what the backend is.
-const observed = withTelemetry(backend, { onEvent: (event) => event.reason });
-observed satisfies ManagedLockBackend<MemoryCapabilities>;
-// @ts-expect-error a hand-made backend has nothing to close
-withTelemetry(own, { onEvent: () => {} }).close;
-// @ts-expect-error onEvent is needed
-withTelemetry(backend, {});
 
 const error = new LockError("LockLost", "gone", { key: "k" });
 error.code satisfies string;

@@ -1,6 +1,8 @@
 // lookup() takes a key or a lockId: both, or neither, does not compile.
 
-import { getByKey, getByKeyRaw, lookupDebug } from "syncguard";
+import { forceRelease, getById, getByIdRaw, getByKey, getByKeyRaw } from "syncguard";
+import { listLocks, lookupDebug, owns } from "syncguard";
+import type { CustomLockBackend, KeyLookup, OwnershipLookup } from "syncguard";
 import { createMemoryBackend } from "syncguard/memory";
 
 const backend = createMemoryBackend();
@@ -8,6 +10,8 @@ const backend = createMemoryBackend();
 await backend.lookup({ key: "k" });
 await backend.lookup({ lockId: "id" });
 await backend.lookup({ key: "k", signal: AbortSignal.timeout(1000) });
+declare const either: KeyLookup | OwnershipLookup;
+await backend.lookup(either);
 // @ts-expect-error both
 await backend.lookup({ key: "k", lockId: "id" });
 // @ts-expect-error neither
@@ -37,3 +41,27 @@ if (raw) {
   raw.lockId satisfies string;
   raw.fence satisfies string;
 }
+(await getById(backend, "id", { signal: AbortSignal.timeout(10) }))?.fence satisfies
+  string | undefined;
+(await getByIdRaw(backend, "id"))?.key satisfies string | undefined;
+(await owns(backend, "id")) satisfies boolean;
+
+// Looking around.
+for await (const { keyHash, fence, ...rest } of listLocks(backend, { limit: 10 })) {
+  [keyHash, fence] satisfies string[];
+  // @ts-expect-error hashes only
+  rest.key;
+}
+for await (const { key, lockId } of listLocks(backend, { raw: true })) {
+  [key, lockId] satisfies string[];
+}
+listLocks(backend).return?.() satisfies Promise<unknown> | undefined;
+(await forceRelease(backend, { key: "k" })).ok satisfies boolean;
+// @ts-expect-error a lock is taken away by its key
+await forceRelease(backend, { lockId: "id" });
+// @ts-expect-error how many
+listLocks(backend, { limit: "10" });
+
+declare const own: CustomLockBackend;
+// @ts-expect-error a hand-made backend cannot list
+listLocks(own);

@@ -3,7 +3,7 @@
 import pg from "pg";
 import postgres from "postgres";
 import { createLock, createPostgresBackend, setupSchema } from "syncguard/postgres";
-import type { PostgresTarget } from "syncguard/postgres";
+import type { PostgresConfig, PostgresTarget } from "syncguard/postgres";
 
 export const targets: PostgresTarget[] = [
   undefined,
@@ -27,8 +27,19 @@ export const backend = createPostgresBackend(targets[1], {
 });
 export const kind: "postgres" = backend.capabilities.backend;
 export const authority: "server" = backend.capabilities.timeAuthority;
-export const locked: Promise<string> = createLock()(({ fence }) => fence, { key: "k" });
+export const lock = createLock();
+export const locked: Promise<string> = lock(({ fence }) => fence, { key: "k" });
+export const closed: Promise<void> = lock.close();
 export const done: Promise<void> = setupSchema(targets[1], { tableName: "locks" });
+
+const config: PostgresConfig = {
+  tableName: "syncguard_locks",
+  fenceTableName: "syncguard_fence_counters",
+  cleanupInIsLocked: false,
+};
+createPostgresBackend(undefined, config);
+// @ts-expect-error the defaults are filled in
+({ tableName: "locks" }) satisfies PostgresConfig;
 
 // @ts-expect-error a table name is a string
 createPostgresBackend(undefined, { tableName: 7 });

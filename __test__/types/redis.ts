@@ -3,7 +3,7 @@
 import { Redis } from "ioredis";
 import { createClient, createCluster } from "redis";
 import { createLock, createRedisBackend } from "syncguard/redis";
-import type { RedisTarget } from "syncguard/redis";
+import type { LockData, RedisConfig, RedisTarget } from "syncguard/redis";
 
 export const targets: RedisTarget[] = [
   undefined,
@@ -30,7 +30,21 @@ export const backend = createRedisBackend(targets[1], {
 });
 export const kind: "redis" = backend.capabilities.backend;
 export const authority: "server" = backend.capabilities.timeAuthority;
-export const locked: Promise<string> = createLock()(({ fence }) => fence, { key: "k" });
+export const lock = createLock();
+export const locked: Promise<string> = lock(({ fence }) => fence, { key: "k" });
+export const closed: Promise<void> = lock.close();
+
+const config: RedisConfig = { keyPrefix: "syncguard", cleanupInIsLocked: false };
+createRedisBackend(undefined, config);
+// @ts-expect-error the defaults are filled in
+({ keyPrefix: "syncguard" }) satisfies RedisConfig;
+export const data: LockData = {
+  lockId: "id",
+  expiresAtMs: 2,
+  acquiredAtMs: 1,
+  key: "k",
+  fence: "000000000000001",
+};
 
 // @ts-expect-error a key prefix is a string
 createRedisBackend(undefined, { keyPrefix: 7 });

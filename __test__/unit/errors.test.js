@@ -59,10 +59,14 @@ test("a native error reply becomes a LockError with its details and its cause", 
 test("anything thrown can be turned into an Error", () => {
   const error = new TypeError("as it is");
   expect(toError(error)).toBe(error);
-  expect(toError("text")).toMatchObject({ message: "text", cause: "text" });
+  const made = toError("text");
+  expect(made).toBeInstanceOf(Error);
+  expect(made).toMatchObject({ message: "text", cause: "text", originalError: "text" });
+  expect(Object.keys(made)).toEqual([]);
   expect(toError(undefined).message).toBe("undefined");
+  expect("originalError" in toError(undefined)).toBe(true);
   const silent = Object.create(null);
-  expect(toError(silent)).toMatchObject({ cause: silent });
+  expect(toError(silent)).toMatchObject({ cause: silent, originalError: silent });
 });
 
 test("a foreign backend's failure is wrapped, without its text; a LockError stays", () => {

@@ -140,6 +140,6 @@ describe("any backend", () => {
     expect(() => decorateAcquireResult({}, granted, "k")).toThrow(invalid);
     expect(() => decorateAcquireResult(scripted(), null, "k")).toThrow(invalid);
     expect(() => createDisposableHandle(scripted(), granted, "k", 1)).toThrow(invalid);
-    expect(() => createDisposableHandle(scripted(), granted, "k", () => {}, 0)).toThrow(invalid);
+    expect(() => createDisposableHandle(scripted(), granted, "k", () => {}, -1)).toThrow(invalid);
   });
 });

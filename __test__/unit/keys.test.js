@@ -88,7 +88,7 @@ describe("makeStorageKey", () => {
 
   test("refuses what cannot fit, and wrong types", () => {
     expect(() => makeStorageKey("p".repeat(60), "k", 60, 0)).toThrow(
-      invalid(expect.stringContaining("prefix is too long")),
+      invalid(expect.stringContaining("Prefix exceeds backend limit")),
     );
     expect(() => makeStorageKey("p", "", 60, 0)).toThrow(invalid("Key must not be empty"));
     expect(() => makeStorageKey(1, "k", 60, 0)).toThrow(invalid(expect.any(String)));

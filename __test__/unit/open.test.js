@@ -17,7 +17,7 @@ describe("createBackend", () => {
 
   test("takes a URL object, and the backend's options", () => {
     expect(createBackend(new URL("memory:")).capabilities.backend).toBe("memory");
-    expect(() => createBackend("memory:", { disposeTimeoutMs: 0 })).toThrow(/disposeTimeoutMs/);
+    expect(() => createBackend("memory:", { disposeTimeoutMs: -1 })).toThrow(/disposeTimeoutMs/);
   });
 
   test.each([
@@ -75,7 +75,8 @@ test("createLock binds lock() to a backend of its own", async () => {
 });
 
 test("createMemoryBackend takes its options first or second", () => {
-  for (const args of [[], [{}], [undefined, {}], ["memory:", {}]]) {
+  const nothing = { disposeTimeoutMs: 0, onReleaseError: null, clock: undefined };
+  for (const args of [[], [{}], [null, null], [undefined, nothing], ["memory:", {}]]) {
     expect(createMemoryBackend(...args).capabilities).toEqual({
       backend: "memory",
       supportsFencing: true,
@@ -83,13 +84,39 @@ test("createMemoryBackend takes its options first or second", () => {
     });
   }
   for (const args of [
-    [null],
     [{ onReleaseError: 1 }],
     [undefined, { onReleaseError: 1 }],
-    [undefined, null],
+    [undefined, "options"],
+    [undefined, []],
+    [{ operationTimeoutMs: 0 }],
   ]) {
     expect(() => createMemoryBackend(...args)).toThrow(
       expect.objectContaining({ code: "InvalidArgument" }),
     );
   }
+});
+
+test("createMemoryBackend runs on the system's clock or on JavaScript's", () => {
+  for (const clock of ["system", "javascript"]) createMemoryBackend({ clock });
+  for (const clock of ["sundial", "", null, 5, Date]) {
+    expect(() => createMemoryBackend({ clock })).toThrow(
+      expect.objectContaining({
+        code: "InvalidArgument",
+        message: 'clock must be "system" or "javascript"',
+      }),
+    );
+  }
+});
+
+test("what createLock returns can be closed", async () => {
+  for (const close of ["close", Symbol.asyncDispose]) {
+    const bound = createMemoryLock();
+    expect(await bound(() => 1, { key: "k" })).toBe(1);
+    await bound[close]();
+    expect((await rejection(bound(() => 1, { key: "k" }))).message).toContain("closed");
+  }
+});
+
+test("syncguard/common has lock() too", async () => {
+  expect((await import("../../js/common.js")).lock).toBe(lock);
 });

@@ -5,7 +5,7 @@ import {
   decorateAcquireResult,
   hashKey,
   lock,
-  mapToMutationResult,
+  FAILURE_REASON,
   withTelemetry,
 } from "../../js/index.js";
 import { createMemoryBackend } from "../../js/memory.js";
@@ -43,7 +43,7 @@ describe("events", () => {
   test("give the reason that a backend hides, or says in the open", async () => {
     const { backend, events } = observe(
       scripted({
-        release: async () => mapToMutationResult("expired"),
+        release: async () => ({ ok: false, [FAILURE_REASON]: { reason: "expired" } }),
         extend: async () => ({ ok: false, reason: "not-found" }),
       }),
     );

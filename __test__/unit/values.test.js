@@ -24,6 +24,7 @@ import {
   hashKey,
 } from "../../js/common.js";
 import { readHooks } from "../../js/base/config.js";
+import { failure } from "../../js/base/results.js";
 import { readGrant } from "../../js/native/backend.js";
 
 const invalid = expect.objectContaining({ code: "InvalidArgument" });
@@ -38,10 +39,16 @@ describe("fences", () => {
     expect(formatFence(999_999_999_999_999n)).toBe("999999999999999");
   });
 
-  test.each([-1, -1n, 1e15, 10n ** 15n, 1.5, NaN, Infinity, "1", null, undefined, {}])(
-    "formatFence refuses %o",
-    (value) => expect(() => formatFence(value)).toThrow(invalid),
-  );
+  test.each([
+    ["Fence must be non-negative", [-1, -1n]],
+    ["Fence exceeds 15-digit limit", [1e15, 2 ** 60, 10n ** 15n]],
+    ["Fence must be a whole number", [42.9, -0.5, NaN, Infinity, "1", null, undefined, {}]],
+  ])("%s", (text, values) => {
+    for (const value of values) {
+      expect(() => formatFence(value)).toThrow(invalid);
+      expect(() => formatFence(value)).toThrow(text);
+    }
+  });
 
   test("hasFence", () => {
     expect(hasFence({ ok: true, fence: "000000000000001" })).toBe(true);
@@ -67,6 +74,8 @@ describe("fences", () => {
       expect(text).toMatch(/^\[SyncGuard\] Fence counter approaching limit/);
       expect(text).not.toContain("the-key");
     }
+    logFenceWarning(90_000_000_000_001);
+    expect(warn).toHaveBeenLastCalledWith(expect.stringContaining("90000000000001"));
   });
 });
 
@@ -100,57 +109,56 @@ describe("time", () => {
   });
 });
 
-describe("results", () => {
-  test.each([
-    ["succeeded", undefined],
-    ["expired", "expired"],
-    ["not-found", "not-found"],
-    ["mismatch", "not-found"],
-    ["unknown", undefined],
-  ])("the observation %s has the reason %s", (observation, reason) => {
-    expect(mapBackendObservation(observation)).toBe(reason);
-    const result = mapToMutationResult(observation);
-    expect(result).toEqual({ ok: observation === "succeeded" });
-    expect(result[FAILURE_REASON]?.reason).toBe(reason);
-  });
-
-  test("an unheard-of observation is refused", () => {
-    expect(() => mapToMutationResult("maybe")).toThrow(invalid);
-  });
-
-  test("the reason is out of sight", () => {
-    const result = mapToMutationResult("expired");
-    expect(Reflect.ownKeys({ ...result })).toEqual(["ok"]);
-    expect(inspect(result)).toBe("{ ok: false }");
-  });
-
-  test("an extend's success tells the expiry", () => {
-    expect(mapToMutationResult("succeeded", 123)).toEqual({ ok: true, expiresAtMs: 123 });
-    expect(mapToMutationResult("expired", 123)).toEqual({ ok: false });
-  });
-
+describe("what a release or extend found", () => {
   test.each([
     [1, "succeeded"],
-    [[1, 1_700_000_000_000], "succeeded"],
-    [0, "mismatch"],
-    [-1, "not-found"],
-    [-2, "expired"],
-    ["-2", "expired"],
-    [7, "unknown"],
-    [undefined, "unknown"],
-  ])("the script result %o is %s", (result, observation) => {
-    expect(mapRedisScriptResult(result)).toBe(observation);
+    [0, "ownership-mismatch"],
+    [-1, "never-existed"],
+    [-2, "observable-expired"],
+    [7, "ambiguous-unknown"],
+    [NaN, "ambiguous-unknown"],
+    ["1", "ambiguous-unknown"],
+    [null, "ambiguous-unknown"],
+    [undefined, "ambiguous-unknown"],
+  ])("the script's code %o is %s", (code, condition) => {
+    expect(mapRedisScriptResult(code)).toBe(condition);
+    expect(mapBackendObservation(code)).toBe(condition);
   });
 
   test.each([
-    [false, false, false, "not-found"],
-    [true, false, true, "mismatch"],
-    [true, false, false, "mismatch"],
-    [true, true, false, "expired"],
+    [false, false, false, "never-existed"],
+    [false, true, true, "never-existed"],
+    [true, false, true, "ownership-mismatch"],
+    [true, false, false, "ownership-mismatch"],
+    [true, true, false, "observable-expired"],
     [true, true, true, "succeeded"],
-  ])("document %s, ours %s, live %s: %s", (documentExists, ownershipValid, live, observation) => {
+  ])("document %s, ours %s, live %s: %s", (documentExists, ownershipValid, live, condition) => {
     const conditions = { documentExists, ownershipValid, isLive: live };
-    expect(mapFirestoreConditions(conditions)).toBe(observation);
+    expect(mapFirestoreConditions(conditions)).toBe(condition);
+    expect(mapBackendObservation(conditions)).toBe(condition);
+  });
+
+  test.each([
+    ["succeeded", { ok: true }],
+    ["observable-expired", { ok: false, reason: "expired" }],
+    ["never-existed", { ok: false, reason: "not-found" }],
+    ["cleaned-up-after-expiry", { ok: false, reason: "not-found" }],
+    ["ownership-mismatch", { ok: false, reason: "not-found" }],
+    ["ambiguous-unknown", { ok: false, reason: "not-found" }],
+    ["something else", { ok: false, reason: "not-found" }],
+  ])("%s comes to %o", (condition, result) => {
+    expect(mapToMutationResult(condition)).toEqual(result);
+  });
+});
+
+describe("results", () => {
+  test("the reason of a failure is told under a symbol, out of sight", () => {
+    expect(FAILURE_REASON.description).toBe("failureReason");
+    const result = failure("expired");
+    expect(result[FAILURE_REASON]).toEqual({ reason: "expired" });
+    expect(Reflect.ownKeys({ ...result })).toEqual(["ok"]);
+    expect(inspect(result)).toBe("{ ok: false }");
+    expect(Reflect.ownKeys(failure())).toEqual(["ok"]);
   });
 
   test("sanitizeLockInfo shows hashes, and the fence where there are fences", () => {
@@ -193,11 +201,14 @@ describe("configuration", () => {
       onReleaseError,
       disposeTimeoutMs: 5,
     });
+    const none = { onReleaseError: undefined, disposeTimeoutMs: undefined };
+    expect(readHooks(none)).toEqual(none);
+    expect(readHooks({ onReleaseError: null, disposeTimeoutMs: 0 })).toEqual(none);
     for (const wrong of [
       null,
       { onReleaseError: 1 },
-      { onReleaseError: null },
-      { disposeTimeoutMs: 0 },
+      { onReleaseError: 0 },
+      { disposeTimeoutMs: -1 },
       { disposeTimeoutMs: NaN },
       { disposeTimeoutMs: "5" },
     ]) {

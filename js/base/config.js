@@ -9,10 +9,8 @@ import { invalidArgument, unreadableOptions } from "./errors.js";
 export const LONGEST_TIMER_MS = 0x7fff_ffff;
 
 /**
- * @template {object} D
- * @template {object} U
- * @param {D & Record<string, unknown>} defaults
- * @param {U | undefined} given
+ * @param {object} defaults
+ * @param {object | undefined} given
  * @returns {any}
  */
 function withDefaults(defaults, given) {
@@ -71,19 +69,22 @@ export function readHooks(options) {
 }
 
 /**
+ * `null`, and a timeout of 0, are as if they were not given.
  * @param {any} onReleaseError
  * @param {any} disposeTimeoutMs
  * @returns {BackendHooks}
  */
 export function checkHooks(onReleaseError, disposeTimeoutMs) {
-  if (onReleaseError !== undefined && typeof onReleaseError !== "function") {
+  const hooks = {
+    onReleaseError: onReleaseError ?? undefined,
+    disposeTimeoutMs: disposeTimeoutMs === 0 ? undefined : (disposeTimeoutMs ?? undefined),
+  };
+  if (hooks.onReleaseError !== undefined && typeof hooks.onReleaseError !== "function") {
     throw invalidArgument("onReleaseError must be a function");
   }
-  if (
-    disposeTimeoutMs !== undefined &&
-    !(typeof disposeTimeoutMs === "number" && disposeTimeoutMs > 0)
-  ) {
+  const ms = hooks.disposeTimeoutMs;
+  if (ms !== undefined && !(typeof ms === "number" && ms > 0)) {
     throw invalidArgument("disposeTimeoutMs must be a positive number (milliseconds)");
   }
-  return { onReleaseError, disposeTimeoutMs };
+  return hooks;
 }

@@ -25,7 +25,7 @@ export const FENCE_THRESHOLDS = Object.freeze({ MAX: "900000000000000", WARN: "0
 export const TIME_TOLERANCE_MS = 1000;
 
 /** Under this symbol a failed release or extend says why, for telemetry: `{ reason }`. */
-export const FAILURE_REASON = Symbol.for("syncguard.failureReason");
+export const FAILURE_REASON = Symbol.for("failureReason");
 
 /** Under this symbol a lookup result carries the raw key and lockId. Never enumerable. */
 export const RAW_DATA = Symbol.for("syncguard.rawData");

@@ -95,16 +95,23 @@ export function unwrap(reply) {
 }
 
 /**
- * A thrown value as an Error: callbacks promise their users an Error.
+ * A thrown value as an Error: callbacks promise their users an Error. What was thrown is its
+ * `originalError`, and its `cause`.
  * @param {unknown} thrown
  * @returns {Error}
  */
 export function toError(thrown) {
   if (thrown instanceof Error) return thrown;
+  const error = new Error(textOf(thrown), { cause: thrown });
+  return Object.defineProperty(error, "originalError", { value: thrown, ...HIDDEN });
+}
+
+/** @param {unknown} thrown */
+function textOf(thrown) {
   try {
-    return new Error(String(thrown), { cause: thrown });
+    return String(thrown);
   } catch {
-    return new Error("A value that cannot be shown was thrown", { cause: thrown });
+    return "A value that cannot be shown was thrown";
   }
 }
 

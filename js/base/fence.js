@@ -10,15 +10,13 @@ const DIGITS = 15;
  * @returns {string}
  */
 export function formatFence(value) {
-  const whole = typeof value === "bigint" || Number.isSafeInteger(value);
-  if (!whole || value < 0) {
-    throw invalidArgument("A fence must be a non-negative integer (a number or a bigint)");
+  if (typeof value !== "bigint" && !Number.isInteger(value)) {
+    throw invalidArgument("Fence must be a whole number (a number or a bigint)");
   }
+  if (value < 0) throw invalidArgument("Fence must be non-negative");
   // Through bigint, because String(-0) and large numbers are written the same way there.
   const digits = String(BigInt(value));
-  if (digits.length > DIGITS) {
-    throw invalidArgument(`A fence has at most ${DIGITS} digits`);
-  }
+  if (digits.length > DIGITS) throw invalidArgument(`Fence exceeds ${DIGITS}-digit limit`);
   return digits.padStart(DIGITS, "0");
 }
 
@@ -33,7 +31,7 @@ export function hasFence(result) {
 /**
  * Warns that a counter comes near its end. The key is not printed; it is a parameter because
  * the specification's signature has it.
- * @param {string} fence
+ * @param {string | number} fence
  * @param {string} [_key]
  */
 export function logFenceWarning(fence, _key) {

@@ -3,8 +3,8 @@
 import { invalidArgument } from "./errors.js";
 
 /**
- * The known name that was probably meant: another case, a start of it (`ttl` for `ttlMs`), or a
- * slip of the keyboard. None when the name is itself known, or like no other.
+ * The known name that was probably meant: in another case, its start (`ttl` for `ttlMs`), or a slip
+ * of the keyboard. None when the name is itself known, or like no other.
  * @param {string} name
  * @param {readonly string[]} known
  * @returns {string | undefined}

@@ -1,10 +1,9 @@
-// Results of mutations and lookups, and the mappings a custom backend needs to make them.
+// Results of mutations and lookups.
 
 import { FAILURE_REASON, RAW_DATA } from "./constants.js";
-import { invalidArgument } from "./errors.js";
 import { hashKey } from "./keys.js";
 
-/** @import { BackendCapabilities, BackendObservation, FailureReason, FirestoreConditions, RawLockInfo } from "../../index.js" */
+/** @import { BackendCapabilities, FailureReason, RawLockInfo } from "../../index.js" */
 
 /**
  * A failed release or extend that tells telemetry, and nobody else, why.
@@ -20,54 +19,18 @@ export function failure(reason) {
   return result;
 }
 
-/**
- * The reason that events may give for what a backend observed; none when it succeeded or does
- * not know.
- * @param {BackendObservation} observation
- * @returns {FailureReason | undefined}
- */
-export function mapBackendObservation(observation) {
-  switch (observation) {
-    case "succeeded":
-    case "unknown":
-      return undefined;
-    case "expired":
-      return "expired";
-    case "not-found":
-    // Somebody else's lock is there: to the caller, its own is gone.
-    case "mismatch":
-      return "not-found";
-    default:
-      throw invalidArgument(
-        "The observation must be one of: succeeded, expired, not-found, mismatch, unknown",
-      );
-  }
-}
+/** @typedef {"succeeded" | "expired" | "not-found" | "unknown"} Observation */
 
 /**
- * The public result of a release or extend. With `expiresAtMs` a success is that of an extend.
- * @param {BackendObservation} observation
- * @param {number} [expiresAtMs]
- * @returns {any}
+ * What the scripts answered that a client's eval ran: a code, or `[1, expiresAtMs]`.
+ * @param {unknown} reply
+ * @returns {Observation}
  */
-export function mapToMutationResult(observation, expiresAtMs) {
-  const reason = mapBackendObservation(observation);
-  if (observation !== "succeeded") return failure(reason);
-  return expiresAtMs === undefined ? { ok: true } : { ok: true, expiresAtMs };
-}
-
-/**
- * What the release and extend scripts of the Redis backend returned: a code, or
- * `[1, expiresAtMs]`.
- * @param {unknown} result
- * @returns {BackendObservation}
- */
-export function mapRedisScriptResult(result) {
-  switch (Number(Array.isArray(result) ? result[0] : result)) {
+export function mapRedisScriptResult(reply) {
+  switch (Number(Array.isArray(reply) ? reply[0] : reply)) {
     case 1:
       return "succeeded";
     case 0:
-      return "mismatch";
     case -1:
       return "not-found";
     case -2:
@@ -78,15 +41,15 @@ export function mapRedisScriptResult(result) {
 }
 
 /**
- * What a Firestore transaction found. Ownership comes before liveness: an expired lock of
- * somebody else is not ours.
- * @param {FirestoreConditions} conditions
- * @returns {BackendObservation}
+ * The public result of a release or extend. With `expiresAtMs` a success is that of an extend.
+ * @param {Observation} observation
+ * @param {number} [expiresAtMs]
+ * @returns {any}
  */
-export function mapFirestoreConditions({ documentExists, ownershipValid, isLive }) {
-  if (!documentExists) return "not-found";
-  if (!ownershipValid) return "mismatch";
-  return isLive ? "succeeded" : "expired";
+export function mapToMutationResult(observation, expiresAtMs) {
+  if (observation !== "succeeded")
+    return failure(observation === "unknown" ? undefined : observation);
+  return expiresAtMs === undefined ? { ok: true } : { ok: true, expiresAtMs };
 }
 
 /**

@@ -102,18 +102,12 @@ export async function endQuietly(backend, held, plan) {
 }
 
 /**
- * lock() bound to one backend, which ends with it.
+ * lock() bound to one backend.
  * @template {BackendCapabilities} C
  * @param {CustomLockBackend<C>} backend
  * @returns {AutoLock<C>}
  */
 export function createAutoLock(backend) {
   checkBackend(backend, ["acquire", "release"]);
-  const bound = (/** @type {any} */ fn, /** @type {LockConfig} */ config) =>
-    lockWith(backend, fn, config);
-  const close = async (/** @type {any} */ opts) =>
-    void (await /** @type {any} */ (backend).close?.(opts));
-  return /** @type {any} */ (
-    Object.assign(bound, { close, [Symbol.asyncDispose]: () => close(undefined) })
-  );
+  return (/** @type {any} */ fn, config) => lockWith(backend, fn, config);
 }

@@ -1,13 +1,7 @@
 // Diagnostics over any backend's lookup().
 
 import { RAW_DATA } from "../base/constants.js";
-import {
-  BAD_LOCK_ID,
-  checkBackend,
-  invalidArgument,
-  LockError,
-  unreadableOptions,
-} from "../base/errors.js";
+import { BAD_LOCK_ID, checkBackend, invalidArgument, unreadableOptions } from "../base/errors.js";
 
 /**
  * @param {any} backend
@@ -34,19 +28,19 @@ async function lookup(backend, mode, value, opts) {
 }
 
 /**
+ * A backend need not attach raw data: then only what was asked with is known.
  * @param {any} info
+ * @param {{ key?: string, lockId?: string }} query
  * @returns {any}
  */
-function withRaw(info) {
+function withRaw(info, query) {
   if (info === null || info === undefined) return null;
-  const raw = info[RAW_DATA];
-  if (raw === undefined) {
-    throw new LockError(
-      "Internal",
-      "This backend's lookup() gives no raw data: it must call attachRawData(info, { key, lockId })",
-    );
-  }
-  return { ...info, key: raw.key, lockId: raw.lockId };
+  const { key, lockId } = info[RAW_DATA] ?? query;
+  return {
+    ...info,
+    key: key ?? "[backend does not provide raw key]",
+    lockId: lockId ?? "[backend does not provide raw lockId]",
+  };
 }
 
 /**
@@ -77,7 +71,7 @@ export async function getById(backend, lockId, opts) {
  * @returns {Promise<any>}
  */
 export async function getByKeyRaw(backend, key, opts) {
-  return withRaw(await lookup(backend, "key", key, opts));
+  return withRaw(await lookup(backend, "key", key, opts), { key });
 }
 
 /**
@@ -88,7 +82,7 @@ export async function getByKeyRaw(backend, key, opts) {
  * @returns {Promise<any>}
  */
 export async function getByIdRaw(backend, lockId, opts) {
-  return withRaw(await lookup(backend, "lockId", lockId, opts));
+  return withRaw(await lookup(backend, "lockId", lockId, opts), { lockId });
 }
 
 /**

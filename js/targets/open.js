@@ -1,11 +1,11 @@
 // Backends by URL. One line for each scheme.
 
 import { invalidArgument } from "../base/errors.js";
-import { createAutoLock } from "../lock/lock.js";
 import { createFirestoreBackend } from "./firestore/backend.js";
 import { createMemoryBackend } from "./memory/backend.js";
 import { createPostgresBackend } from "./postgres/backend.js";
 import { createRedisBackend } from "./redis/backend.js";
+import { createManagedLock } from "./shared.js";
 import { createSqliteBackend } from "./sqlite/backend.js";
 
 /** @import { FencingCapabilities, ManagedLockBackend } from "../../index.js" */
@@ -39,6 +39,7 @@ function textOf(url) {
 /**
  * @param {string | URL} url
  * @param {any} [options]
+ * @returns {ManagedLockBackend<any>} which one, the declared type tells by the URL
  */
 export function createBackend(url, options) {
   const text = textOf(url);
@@ -59,5 +60,5 @@ export function createBackend(url, options) {
  * @param {any} [options]
  */
 export function createLock(url, options) {
-  return createAutoLock(createBackend(url, options));
+  return createManagedLock(createBackend(url, options));
 }

@@ -138,7 +138,7 @@ fn hashed(prefixed: &str, prefix_len: usize, budget: KeyBudget) -> Result<String
 
 fn prefix_too_long() -> Error {
     Error::invalid_argument(
-        "The key prefix is too long: not even the shortened storage key fits the backend's limit. Use a shorter prefix",
+        "Prefix exceeds backend limit: not even the shortened storage key fits. Use a shorter prefix",
     )
 }
 

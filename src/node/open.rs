@@ -11,7 +11,8 @@ use super::bridge::Bridge;
 use super::reply;
 use super::runtime::{runtime, system_host};
 use crate::backend::javascript::{JavascriptBackend, Replaced, SpiedBackend};
-use crate::backend::{Backend, Warnings, firestore, memory, postgres, redis, sqlite};
+use crate::backend::memory::{Clock, MemoryBackend, MemoryConfig};
+use crate::backend::{Backend, Warnings, firestore, postgres, redis, sqlite};
 use crate::client::Client;
 use crate::client::host::Host;
 use crate::error::{Error, Result};
@@ -77,7 +78,15 @@ fn open_backend(bridge: &Bridge, kind: &str, config: &str, _client: u64) -> Resu
     };
     let backend: Arc<dyn Backend> = match kind {
         "firestore" => Arc::new(firestore::FirestoreBackend::open(read(config)?, warnings)?),
-        "memory" => Arc::new(memory::MemoryBackend::new()),
+        "memory" => match read::<MemoryConfig>(config)?.clock {
+            Clock::System => Arc::new(MemoryBackend::new()),
+            Clock::Javascript => {
+                let clock = Arc::clone(&bridge.host);
+                let backend = MemoryBackend::with_clock(move || clock.unix_ms());
+                let host = Arc::clone(&bridge.host) as Arc<dyn Host>;
+                return native(bridge, Arc::new(backend), host, true);
+            }
+        },
         "postgres" => Arc::new(postgres::PostgresBackend::open(read(config)?)?),
         "redis" => Arc::new(redis::RedisBackend::open(
             read(config)?,

@@ -1,9 +1,8 @@
 // Locks in Firestore.
 
-import { unreadableOptions } from "../../base/errors.js";
-import { isFirestoreInstance, readTarget } from "./target.js";
 import { createNativeBackend } from "../../native/backend.js";
-import { createAutoLock } from "../../lock/lock.js";
+import { createManagedLock, reading } from "../shared.js";
+import { readTarget } from "./target.js";
 
 const CAPABILITIES = /** @type {const} */ ({
   backend: "firestore",
@@ -17,9 +16,8 @@ const CAPABILITIES = /** @type {const} */ ({
  * @param {any} [options]
  */
 export function createFirestoreBackend(target, options) {
-  const connection = readTarget(target);
-  const inOne = options === undefined && typeof target === "object" && !isFirestoreInstance(target);
-  return open(connection, (inOne ? target : options) ?? undefined);
+  const { config, hooks } = reading("createFirestoreBackend()", () => readTarget(target, options));
+  return createNativeBackend("firestore", config, hooks, CAPABILITIES);
 }
 
 /**
@@ -27,28 +25,5 @@ export function createFirestoreBackend(target, options) {
  * @param {any} [options]
  */
 export function createLock(target, options) {
-  return createAutoLock(createFirestoreBackend(target, options));
-}
-
-/**
- * @param {import("./target.js").FirestoreConnection} connection
- * @param {any} options
- */
-function open(connection, options) {
-  let config;
-  try {
-    const { collection, fenceCollection, cleanupInIsLocked } = options ?? {};
-    const { connectTimeoutMs, operationTimeoutMs } = options ?? {};
-    config = {
-      ...connection,
-      collection,
-      fenceCollection,
-      cleanupInIsLocked,
-      connectTimeoutMs,
-      operationTimeoutMs,
-    };
-  } catch (cause) {
-    throw unreadableOptions("createFirestoreBackend()", options, cause);
-  }
-  return createNativeBackend("firestore", config, options, CAPABILITIES);
+  return createManagedLock(createFirestoreBackend(target, options));
 }

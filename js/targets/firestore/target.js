@@ -1,6 +1,14 @@
 // What a target of createFirestoreBackend() means for the connection.
 
-import { invalidArgument, unreadableOptions } from "../../base/errors.js";
+import { invalidArgument } from "../../base/errors.js";
+import { checkTimeouts, checkTypes, isOptions, readBoth, SHARED_OPTIONS } from "../shared.js";
+import {
+  environmentProject,
+  isClient,
+  settingsOfClient,
+  unreadableClient,
+  withPort,
+} from "./clients.js";
 
 /**
  * @typedef {object} FirestoreConnection
@@ -13,36 +21,48 @@ import { invalidArgument, unreadableOptions } from "../../base/errors.js";
  * @property {string} [keyFilename]
  */
 
+const KNOWN = {
+  connection: [
+    ...["projectId", "databaseId", "emulatorHost", "host", "port", "ssl"],
+    ...["credentials", "keyFilename"],
+  ],
+  options: [...SHARED_OPTIONS, "collection", "fenceCollection", "cleanupInIsLocked"],
+  noSettings: unreadableClient,
+};
+
 /**
- * A `Firestore` of @google-cloud/firestore, whichever copy of it.
+ * The configuration of the native backend, and the options that it does not need.
  * @param {any} target
+ * @param {any} options
+ * @returns {{ config: FirestoreConnection & Record<string, unknown>, hooks: Record<string, any> }}
  */
-export function isFirestoreInstance(target) {
-  return typeof target?.collection === "function" && typeof target.runTransaction === "function";
+export function readTarget(target, options) {
+  const client = isClient(target) ? target : undefined;
+  const { connection, options: given } = readBoth(client ? undefined : target, options, KNOWN);
+  checkTypes(given, "string", "collection", "fenceCollection");
+  checkTypes(given, "boolean", "cleanupInIsLocked");
+  checkTimeouts(given);
+  const { onReleaseError, disposeTimeoutMs, ...config } = given;
+  return {
+    config: { ...(client ? settingsOfClient(client) : readPlain(target, connection)), ...config },
+    hooks: { onReleaseError, disposeTimeoutMs },
+  };
 }
 
 /**
  * @param {any} target
+ * @param {Record<string, any>} connection
  * @returns {FirestoreConnection}
  */
-export function readTarget(target) {
-  if (isFirestoreInstance(target)) return fromInstance(target);
+function readPlain(target, { port, ...connection }) {
   if (target === undefined || target === null) return withEnvironment({});
-  if (typeof target === "string") return readUrl(target);
-  if (typeof target !== "object") {
-    throw invalidArgument(
-      "The Firestore target must be a Firestore instance, an options object, a firestore: URL or nothing",
-    );
+  if (typeof target === "string" || target instanceof URL) return readUrl(String(target));
+  if (isOptions(target)) {
+    return withEnvironment({ ...connection, host: withPort(connection.host, port) });
   }
-  let given;
-  try {
-    const { projectId, databaseId, emulatorHost, ssl, credentials, keyFilename } = target;
-    const host = withPort(target.host, target.port);
-    given = { projectId, databaseId, emulatorHost, host, ssl, credentials, keyFilename };
-  } catch (cause) {
-    throw unreadableOptions("createFirestoreBackend()", target, cause);
-  }
-  return withEnvironment(given);
+  throw invalidArgument(
+    "The Firestore target must be a Firestore instance, an options object, a firestore: URL or nothing",
+  );
 }
 
 /**
@@ -77,29 +97,6 @@ function decode(part) {
 }
 
 /**
- * The settings that the instance was made with; it has merged the environment into them.
- * @param {any} db
- * @returns {FirestoreConnection}
- */
-function fromInstance(db) {
-  const settings = db._settings ?? {};
-  const { ssl, credentials, keyFilename, keyFile } = settings;
-  if (ssl !== false && (settings.authClient ?? settings.auth) !== undefined) {
-    throw invalidArgument(
-      "The credentials of this Firestore instance are an auth client, which cannot be read: pass { projectId, credentials } or { projectId, keyFilename } instead",
-    );
-  }
-  return {
-    projectId: settings.projectId ?? db._projectId ?? environmentProject(),
-    databaseId: settings.databaseId ?? db._databaseId,
-    host: withPort(settings.servicePath ?? settings.host ?? settings.apiEndpoint, settings.port),
-    ssl,
-    credentials,
-    keyFilename: keyFilename ?? keyFile,
-  };
-}
-
-/**
  * What the options leave open.
  * @param {any} given
  * @returns {FirestoreConnection}
@@ -112,17 +109,4 @@ function withEnvironment(given) {
     projectId: given.projectId ?? environmentProject(),
     emulatorHost: given.emulatorHost ?? emulator,
   };
-}
-
-function environmentProject() {
-  return process.env["GOOGLE_CLOUD_PROJECT"] || process.env["GCLOUD_PROJECT"] || undefined;
-}
-
-/**
- * @param {any} host
- * @param {any} port
- */
-function withPort(host, port) {
-  if (typeof host !== "string" || port === undefined || /:\d+$/.test(host)) return host;
-  return `${host}:${port}`;
 }

@@ -1,7 +1,15 @@
 // Locks inside one process: for tests and single-process programs.
 
+import { invalidArgument } from "../../base/errors.js";
 import { createNativeBackend } from "../../native/backend.js";
-import { createAutoLock } from "../../lock/lock.js";
+import {
+  checkTimeouts,
+  createManagedLock,
+  isOptions,
+  reading,
+  readOptions,
+  SHARED_OPTIONS,
+} from "../shared.js";
 
 const CAPABILITIES = /** @type {const} */ ({
   backend: "memory",
@@ -9,14 +17,18 @@ const CAPABILITIES = /** @type {const} */ ({
   timeAuthority: "server",
 });
 
+const OPTIONS = [...SHARED_OPTIONS, "clock"];
+const CLOCKS = ["system", "javascript"];
+
 /**
  * A store of its own. There is nothing to connect to, so the options may also come first.
  * @param {any} [target]
  * @param {any} [options]
  */
 export function createMemoryBackend(target, options) {
-  const given = typeof target === "object" ? target : options;
-  return createNativeBackend("memory", {}, given, CAPABILITIES);
+  const given = reading("createMemoryBackend()", () => readTarget(target, options));
+  const { clock } = given;
+  return createNativeBackend("memory", { clock }, given, CAPABILITIES);
 }
 
 /**
@@ -24,5 +36,22 @@ export function createMemoryBackend(target, options) {
  * @param {any} [options]
  */
 export function createLock(target, options) {
-  return createAutoLock(createMemoryBackend(target, options));
+  return createManagedLock(createMemoryBackend(target, options));
+}
+
+/**
+ * @param {any} target
+ * @param {any} options
+ */
+function readTarget(target, options) {
+  const given = {
+    ...(isOptions(target) && readOptions(target, OPTIONS)),
+    ...readOptions(options, OPTIONS),
+  };
+  // There is no server to be silent: they are for programs that pass the same to any backend.
+  checkTimeouts(given);
+  if (given.clock !== undefined && !CLOCKS.includes(given.clock)) {
+    throw invalidArgument('clock must be "system" or "javascript"');
+  }
+  return given;
 }

@@ -1,11 +1,10 @@
 // Locks in PostgreSQL.
 
-import { openNative, settled } from "../../native/bridge.js";
-import { LONGEST_TIMER_MS } from "../../base/config.js";
-import { invalidArgument, replyError, unreadableOptions } from "../../base/errors.js";
+import { replyError } from "../../base/errors.js";
 import { createNativeBackend } from "../../native/backend.js";
-import { isClient, readTarget } from "./target.js";
-import { createAutoLock } from "../../lock/lock.js";
+import { openNative, settled } from "../../native/bridge.js";
+import { createManagedLock, reading } from "../shared.js";
+import { readTarget } from "./target.js";
 
 const CAPABILITIES = /** @type {const} */ ({
   backend: "postgres",
@@ -20,9 +19,8 @@ const CAPABILITIES = /** @type {const} */ ({
  * @param {any} [options]
  */
 export function createPostgresBackend(target, options) {
-  const given = allOptions(target, options);
-  const config = readConfig("createPostgresBackend()", target, given);
-  return createNativeBackend("postgres", config, given, CAPABILITIES);
+  const { config, hooks } = reading("createPostgresBackend()", () => readTarget(target, options));
+  return createNativeBackend("postgres", config, hooks, CAPABILITIES);
 }
 
 /**
@@ -30,7 +28,7 @@ export function createPostgresBackend(target, options) {
  * @param {any} [options]
  */
 export function createLock(target, options) {
-  return createAutoLock(createPostgresBackend(target, options));
+  return createManagedLock(createPostgresBackend(target, options));
 }
 
 /**
@@ -39,81 +37,10 @@ export function createLock(target, options) {
  * @param {any} [options]
  */
 export async function setupSchema(target, options) {
-  const config = readConfig("setupSchema()", target, allOptions(target, options));
+  const { config } = reading("setupSchema()", () => readTarget(target, options));
   const native = openNative("postgres", config);
   const started = native.setup();
   const reply = typeof started === "string" ? started : await settled(started);
   native.close(0);
   if (reply !== "1") throw replyError(reply);
-}
-
-/**
- * @param {any} target
- * @param {any} options
- */
-function allOptions(target, options) {
-  const inOne =
-    options === undefined &&
-    typeof target === "object" &&
-    target !== null &&
-    !(target instanceof URL) &&
-    !isClient(target);
-  return (inOne ? target : options) ?? undefined;
-}
-
-/**
- * @param {string} call
- * @param {any} target
- * @param {any} options
- */
-function readConfig(call, target, options) {
-  const connection = readTarget(target);
-  let config;
-  try {
-    const { tableName, fenceTableName, cleanupInIsLocked } = options ?? {};
-    const { poolSize, idleTimeoutMs, prepare = connection.prepare } = options ?? {};
-    const { connectTimeoutMs, operationTimeoutMs } = options ?? {};
-    config = {
-      ...connection,
-      tableName,
-      fenceTableName,
-      cleanupInIsLocked,
-      poolSize,
-      idleTimeoutMs,
-      prepare,
-      connectTimeoutMs,
-      operationTimeoutMs,
-    };
-  } catch (cause) {
-    throw unreadableOptions(call, options, cause);
-  }
-  checkType("tableName", config.tableName, "string");
-  checkType("fenceTableName", config.fenceTableName, "string");
-  checkType("cleanupInIsLocked", config.cleanupInIsLocked, "boolean");
-  checkType("prepare", config.prepare, "boolean");
-  checkPositive("poolSize", config.poolSize);
-  checkPositive("idleTimeoutMs", config.idleTimeoutMs);
-  checkPositive("connectTimeoutMs", config.connectTimeoutMs);
-  checkPositive("operationTimeoutMs", config.operationTimeoutMs);
-  return config;
-}
-
-/**
- * @param {string} name
- * @param {unknown} value
- * @param {string} type
- */
-function checkType(name, value, type) {
-  if (value !== undefined && typeof value !== type) {
-    throw invalidArgument(`${name} must be a ${type}`);
-  }
-}
-
-/**
- * @param {string} name
- * @param {unknown} value
- */
-function checkPositive(name, value) {
-  const valid = Number.isInteger(value) && Number(value) > 0 && Number(value) <= LONGEST_TIMER_MS;
-  if (value !== undefined && !valid) throw invalidArgument(`${name} must be a positive integer`);
 }

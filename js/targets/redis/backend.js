@@ -1,10 +1,9 @@
 // Locks in Redis or Valkey: one server, Sentinel or Cluster.
 
-import { unreadableOptions } from "../../base/errors.js";
 import { createNativeBackend } from "../../native/backend.js";
+import { createManagedLock, reading } from "../shared.js";
 import { createEvalBackend } from "./eval.js";
 import { readTarget } from "./target.js";
-import { createAutoLock } from "../../lock/lock.js";
 
 const CAPABILITIES = /** @type {const} */ ({
   backend: "redis",
@@ -18,7 +17,9 @@ const CAPABILITIES = /** @type {const} */ ({
  * @param {any} [options]
  */
 export function createRedisBackend(target, options) {
-  const { client, config, hooks } = read(target, options);
+  const { client, config, hooks } = reading("createRedisBackend()", () =>
+    readTarget(target, options),
+  );
   return client === undefined
     ? createNativeBackend("redis", config, hooks, CAPABILITIES)
     : createEvalBackend(client, config, hooks, CAPABILITIES);
@@ -29,20 +30,5 @@ export function createRedisBackend(target, options) {
  * @param {any} [options]
  */
 export function createLock(target, options) {
-  return createAutoLock(createRedisBackend(target, options));
-}
-
-/**
- * @param {any} target
- * @param {any} options
- */
-function read(target, options) {
-  try {
-    return readTarget(target, options);
-  } catch (error) {
-    // A getter of the user's that threw.
-    throw error instanceof Error && error.name === "LockError"
-      ? error
-      : unreadableOptions("createRedisBackend()", options ?? {}, error);
-  }
+  return createManagedLock(createRedisBackend(target, options));
 }

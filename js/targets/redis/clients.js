@@ -25,22 +25,39 @@ export function recognizeClient(target) {
 }
 
 /**
- * By shape, so that any copy and version of a library will do.
+ * By shape, so that any copy and version of a library will do. A mock has the methods of a client
+ * and no connection: its eval() is what it is there for, and what it calls its settings must not
+ * lead to a real server.
  * @param {any} client
  * @returns {KnownClient["kind"]}
  */
 function kindOf(client) {
-  const { options, _options } = client;
   if (typeof client.defineCommand === "function" && typeof client.status === "string") {
-    if (client.isCluster === true && Array.isArray(client.startupNodes)) return "ioredis-cluster";
-    if (typeof options === "object" && options !== null) return "ioredis";
+    if (Array.isArray(client.startupNodes) && isObject(client.connectionPool)) {
+      return "ioredis-cluster";
+    }
+    if (isObject(client.options) && isObject(client.connector)) return "ioredis";
   }
   if (typeof client.sendCommand === "function" && typeof client.isOpen === "boolean") {
-    if (Array.isArray(_options?.rootNodes)) return "node-redis-cluster";
+    if (Array.isArray(client._options?.rootNodes)) return "node-redis-cluster";
     // A sentinel client or a pool keeps its settings to itself.
-    return "options" in client ? "node-redis" : "node-redis-other";
+    return showsSettings(client) ? "node-redis" : "node-redis-other";
   }
   return "eval";
+}
+
+/**
+ * node-redis' own clients have a getter for them, which may return nothing.
+ * @param {any} client
+ */
+function showsSettings(client) {
+  if (!Object.hasOwn(client, "options")) return "options" in client;
+  return isObject(client.options?.socket) || client.options?.url !== undefined;
+}
+
+/** @param {unknown} value */
+function isObject(value) {
+  return typeof value === "object" && value !== null;
 }
 
 /**

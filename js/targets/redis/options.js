@@ -1,7 +1,8 @@
 // The options of a Redis backend: checked here, so that no message of a lower layer quotes a value.
 
-import { LONGEST_TIMER_MS } from "../../base/config.js";
 import { invalidArgument } from "../../base/errors.js";
+import { checkTimeouts, checkTypes, noSettings, SHARED_OPTIONS } from "../shared.js";
+import { readTls } from "../tls.js";
 import { readUrl } from "./url.js";
 
 /**
@@ -9,48 +10,29 @@ import { readUrl } from "./url.js";
  * @typedef {Record<string, any>} RedisSettings
  */
 
-/** Options of the backend, which may also stand among the connection options. */
-export const BACKEND_OPTIONS = [
-  "keyPrefix",
-  "cleanupInIsLocked",
-  "connectTimeoutMs",
-  "operationTimeoutMs",
-  "onReleaseError",
-  "disposeTimeoutMs",
-  "transport",
-];
+/** What may be said in one object. */
+export const KNOWN = {
+  connection: [
+    ...["url", "host", "port", "path", "family", "db", "username", "password", "tls"],
+    ...["connectionName", "sentinels", "name", "sentinelUsername", "sentinelPassword"],
+    ...["sentinelTLS", "cluster", "natMap"],
+  ],
+  options: [...SHARED_OPTIONS, "keyPrefix", "cleanupInIsLocked", "transport"],
+  noSettings: () =>
+    noSettings(
+      "Redis",
+      "pass connection options, a URL, or an object with an eval() method instead",
+    ),
+};
 
-const SETTINGS = [
-  ...["host", "port", "path", "family", "db", "username", "password", "tls", "connectionName"],
-  ...["sentinels", "name", "sentinelUsername", "sentinelPassword", "sentinelTLS"],
-  ...["cluster", "natMap", "clientKeyPrefix"],
-];
-
-const TLS_OPTIONS = ["ca", "cert", "key", "servername", "rejectUnauthorized"];
-
-/**
- * A misspelt option must not be ignored.
- * @param {object} given
- * @param {readonly string[]} known
- * @param {string} what
- */
-export function checkNames(given, known, what) {
-  for (const [name, value] of Object.entries(given)) {
-    if (!known.includes(name) && value !== undefined) {
-      throw invalidArgument(`Unknown Redis ${what} "${name}": there are ${known.join(", ")}`);
-    }
-  }
-}
+const TLS_WAY_OUT = 'leave it out, or use transport: "client" with a client';
 
 /** @param {Record<string, any>} options */
 export function checkBackendOptions(options) {
   const { keyPrefix, cleanupInIsLocked, connectTimeoutMs, operationTimeoutMs, transport } = options;
   text("keyPrefix", keyPrefix);
-  if (cleanupInIsLocked !== undefined && typeof cleanupInIsLocked !== "boolean") {
-    throw invalidArgument("cleanupInIsLocked must be a boolean");
-  }
-  timeout("connectTimeoutMs", connectTimeoutMs);
-  timeout("operationTimeoutMs", operationTimeoutMs);
+  checkTypes(options, "boolean", "cleanupInIsLocked");
+  checkTimeouts(options);
   if (transport !== undefined && transport !== "native" && transport !== "client") {
     throw invalidArgument('transport must be "native" or "client"');
   }
@@ -62,7 +44,6 @@ export function checkBackendOptions(options) {
  * @param {RedisSettings} settings
  */
 export function nativeConfig(settings) {
-  checkNames(settings, SETTINGS, "connection option");
   const { family, tls, connectionName, clientKeyPrefix } = settings;
   const deployment = readDeployment(settings);
   const first = deployment.kind === "cluster" ? settings.cluster.map(nodeSettings)[0] : {};
@@ -73,7 +54,7 @@ export function nativeConfig(settings) {
       db: number("db", settings.db, 0, 0xffff_ffff) ?? 0,
       clientName: text("connectionName", connectionName),
     },
-    tls: readTls(tls ?? first.tls),
+    tls: tlsConfig(tls ?? first.tls),
     // 0 is Node's way to say: either.
     family: number("family", family, 0, 6) || undefined,
     clientKeyPrefix: text("clientKeyPrefix", clientKeyPrefix) ?? "",
@@ -97,7 +78,7 @@ function readDeployment({ host, port, path, sentinels, cluster, natMap, ...more 
       sentinels: readNodes("sentinels", sentinels, 26379),
       name: more.name,
       login: login(more.sentinelUsername, more.sentinelPassword),
-      tls: readTls(more.sentinelTLS),
+      tls: tlsConfig(more.sentinelTLS),
       natMap: readNatMap(natMap),
     };
   }
@@ -169,43 +150,13 @@ function readNatMap(natMap) {
 
 /**
  * @param {any} tls
- * @returns {Record<string, any> | undefined}
+ * @returns {import("../tls.js").TlsConfig | undefined}
  */
-export function readTls(tls) {
+function tlsConfig(tls) {
   if (tls === undefined || tls === null || tls === false) return undefined;
   if (tls === true) return {};
   if (typeof tls !== "object") throw invalidArgument("tls must be true or an object");
-  for (const [name, value] of Object.entries(tls)) {
-    if (!TLS_OPTIONS.includes(name) && value !== undefined) {
-      throw invalidArgument(
-        `The TLS option "${name}" cannot be taken over: leave it out (there are ` +
-          `${TLS_OPTIONS.join(", ")}), or use transport: "client" with a client`,
-      );
-    }
-  }
-  const { ca, cert, key, servername, rejectUnauthorized } = tls;
-  if (rejectUnauthorized !== undefined && typeof rejectUnauthorized !== "boolean") {
-    throw invalidArgument("tls.rejectUnauthorized must be a boolean");
-  }
-  return {
-    ca: ca === undefined || ca === null ? [] : [ca].flat().map((one) => pem("ca", one)),
-    cert: pem("cert", cert),
-    key: pem("key", key),
-    servername: text("tls.servername", servername) || undefined,
-    rejectUnauthorized,
-  };
-}
-
-/**
- * @param {string} name
- * @param {any} value
- */
-function pem(name, value) {
-  if (value === undefined || value === null) return undefined;
-  if (typeof value === "string") return value;
-  if (value instanceof Uint8Array) return Buffer.from(value).toString();
-  if (Array.isArray(value) && value.length === 1) return pem(name, value[0]);
-  throw invalidArgument(`tls.${name} must be PEM, as a string or a Buffer`);
+  return readTls("tls", tls, TLS_WAY_OUT);
 }
 
 /**
@@ -240,14 +191,4 @@ function number(name, value, least, most) {
     throw invalidArgument(`${name} must be an integer from ${least} to ${most}`);
   }
   return value;
-}
-
-/**
- * @param {string} name
- * @param {any} ms
- */
-function timeout(name, ms) {
-  if (ms !== undefined && !(Number.isInteger(ms) && ms > 0 && ms <= LONGEST_TIMER_MS)) {
-    throw invalidArgument(`${name} must be a positive integer (milliseconds)`);
-  }
 }

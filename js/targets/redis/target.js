@@ -1,8 +1,9 @@
 // What a target of createRedisBackend() means.
 
 import { invalidArgument } from "../../base/errors.js";
+import { isOptions, readBoth, readOptions } from "../shared.js";
 import { recognizeClient, settingsOfClient } from "./clients.js";
-import { BACKEND_OPTIONS, checkBackendOptions, checkNames, nativeConfig } from "./options.js";
+import { checkBackendOptions, KNOWN, nativeConfig } from "./options.js";
 import { readUrl } from "./url.js";
 
 /** @typedef {import("./options.js").RedisSettings} RedisSettings */
@@ -23,59 +24,56 @@ const PLACES = ["url", "host", "port", "path", "sentinels", "cluster"];
  * @returns {{ client?: import("./clients.js").KnownClient, config: any, hooks: any }}
  */
 export function readTarget(target, options) {
-  const given = options ?? {};
-  if (typeof given !== "object") throw invalidArgument("The backend's options must be an object");
-  checkNames(given, BACKEND_OPTIONS, "option");
-
   const client = recognizeClient(target);
   if (client !== undefined) {
-    const backend = checkBackendOptions(given);
-    if (given.transport === "client" || (client.kind === "eval" && given.transport !== "native")) {
-      return { client, config: backend, hooks: given };
+    const hooks = readOptions(options, KNOWN.options);
+    const backend = checkBackendOptions(hooks);
+    if (hooks.transport === "client" || (client.kind === "eval" && hooks.transport !== "native")) {
+      return { client, config: backend, hooks };
     }
-    const config = { ...nativeConfig(settingsOfClient(client)), ...backend };
-    return { config, hooks: given };
+    return { config: { ...nativeConfig(settingsOfClient(client)), ...backend }, hooks };
   }
 
-  const { settings, inTarget } = readPlain(target);
-  const merged = { ...inTarget, ...defined(given) };
-  const backend = checkBackendOptions(merged);
-  if (merged.transport === "client") {
+  const given = readBoth(target, options, KNOWN);
+  const { settings, inUrl } = readPlain(target, given.connection);
+  const hooks = { ...inUrl, ...given.options };
+  const backend = checkBackendOptions(hooks);
+  if (hooks.transport === "client") {
     throw invalidArgument('transport: "client" needs a client as the target');
   }
-  return { config: { ...nativeConfig(settings), ...backend }, hooks: merged };
+  return { config: { ...nativeConfig(settings), ...backend }, hooks };
 }
 
 /**
- * The settings in a URL or an options object, and the backend's options among them.
+ * The settings in a URL or among the fields of an options object, and the backend's options that
+ * a URL may hold.
  * @param {any} target
- * @returns {{ settings: RedisSettings, inTarget: Record<string, any> }}
+ * @param {Record<string, any>} fields
+ * @returns {{ settings: RedisSettings, inUrl: Record<string, any> }}
  */
-function readPlain(target) {
-  if (target === undefined || target === null) {
-    return split(readUrl(process.env.REDIS_URL || DEFAULT_URL));
+function readPlain(target, fields) {
+  const standard = process.env.REDIS_URL || DEFAULT_URL;
+  if (target === undefined || target === null) return split(readUrl(standard), {});
+  if (typeof target === "string" || target instanceof URL) {
+    return split(readUrl(String(target)), {});
   }
-  if (typeof target === "string" || target instanceof URL) return split(readUrl(String(target)));
-  if (typeof target !== "object" || Array.isArray(target)) throw invalidArgument(EXPECTED);
-  const placed = PLACES.some((name) => target[name] !== undefined && target[name] !== null);
-  const { url = placed ? undefined : process.env.REDIS_URL || DEFAULT_URL, ...rest } = target;
-  if (url === undefined) return split(rest);
-  return split({ ...readUrl(String(url)), ...defined(rest) });
+  if (!isOptions(target)) throw invalidArgument(EXPECTED);
+  const placed = PLACES.some((name) => fields[name] !== undefined && fields[name] !== null);
+  const { url = placed ? undefined : standard, ...rest } = fields;
+  return split(url === undefined ? {} : readUrl(String(url)), rest);
 }
 
-/** @param {Record<string, any>} all */
-function split(all) {
+/**
+ * @param {Record<string, any>} fromUrl
+ * @param {Record<string, any>} fields these win
+ */
+function split(fromUrl, fields) {
   /** @type {RedisSettings} */
   const settings = {};
   /** @type {Record<string, any>} */
-  const inTarget = {};
-  for (const [name, value] of Object.entries(all)) {
-    (BACKEND_OPTIONS.includes(name) ? inTarget : settings)[name] = value;
+  const inUrl = {};
+  for (const [name, value] of Object.entries(fromUrl)) {
+    (KNOWN.options.includes(name) ? inUrl : settings)[name] = value;
   }
-  return { settings, inTarget };
-}
-
-/** @param {Record<string, any>} options */
-function defined(options) {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+  return { settings: { ...settings, ...fields }, inUrl };
 }

@@ -1,7 +1,8 @@
 // What a target of createSqliteBackend() means: a path, and options that a URL may carry.
 
 import { fileURLToPath } from "node:url";
-import { invalidArgument, unreadableOptions } from "../../base/errors.js";
+import { invalidArgument } from "../../base/errors.js";
+import { checkTimeouts, isOptions, noSettings, readBoth, SHARED_OPTIONS } from "../shared.js";
 
 /**
  * @typedef {object} SqliteTargetConfig
@@ -15,24 +16,47 @@ const FORM =
   "A SQLite URL has the form sqlite:/absolute/path or sqlite:relative/path, or just sqlite: for the default file, " +
   "with ?durability=, ?connectTimeoutMs= and ?operationTimeoutMs= if need be";
 
+const KNOWN = {
+  connection: ["path"],
+  options: [...SHARED_OPTIONS, "durability"],
+  noSettings: () => noSettings("SQLite", "pass the path of a file instead"),
+};
+const DURABILITIES = ["full", "normal"];
+
+/**
+ * The configuration of the native backend, and the options that it does not need.
+ * @param {any} target
+ * @param {any} options these win over those of a URL
+ * @returns {{ config: SqliteTargetConfig, hooks: Record<string, any> }}
+ */
+export function readTarget(target, options) {
+  const { connection, options: hooks } = readBoth(target, options, KNOWN);
+  const inTarget = isOptions(target) ? connection : readPlain(target);
+  const {
+    durability = inTarget.durability,
+    connectTimeoutMs = inTarget.connectTimeoutMs,
+    operationTimeoutMs = inTarget.operationTimeoutMs,
+  } = hooks;
+  const config = { path: inTarget.path, durability, connectTimeoutMs, operationTimeoutMs };
+  if (config.path !== undefined && typeof config.path !== "string") {
+    throw invalidArgument("path must be a string");
+  }
+  if (durability !== undefined && !DURABILITIES.includes(durability)) {
+    throw invalidArgument('durability must be "full" or "normal"');
+  }
+  checkTimeouts(config);
+  return { config, hooks };
+}
+
 /**
  * @param {any} target
  * @returns {SqliteTargetConfig}
  */
-export function readTarget(target) {
+function readPlain(target) {
   if (target === undefined || target === null) return {};
   if (target instanceof URL) return readUrl(target.href);
   if (typeof target === "string") {
     return /^(sqlite:|file:\/\/)/i.test(target) ? readUrl(target) : { path: target };
-  }
-  if (typeof target === "object") {
-    let path;
-    try {
-      ({ path } = target);
-    } catch (cause) {
-      throw unreadableOptions("createSqliteBackend()", target, cause);
-    }
-    if (path === undefined || typeof path === "string") return { path };
   }
   throw invalidArgument(
     "The SQLite target must be a path, a sqlite: or file: URL, an options object or nothing",

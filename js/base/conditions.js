@@ -1,0 +1,52 @@
+// What a release or extend found in the store, in words of its own: for custom backends.
+
+/** @import { FirestoreConditions, MutationCondition, MutationResult } from "../../index.js" */
+
+/** @type {Map<unknown, MutationCondition>} */
+const REDIS_CODES = new Map([
+  [1, "succeeded"],
+  [0, "ownership-mismatch"],
+  [-1, "never-existed"],
+  [-2, "observable-expired"],
+]);
+
+/**
+ * What the release and extend scripts of the Redis backend returned.
+ * @param {number} code
+ * @returns {MutationCondition}
+ */
+export function mapRedisScriptResult(code) {
+  return REDIS_CODES.get(code) ?? "ambiguous-unknown";
+}
+
+/**
+ * What a Firestore transaction found. Ownership comes before liveness: an expired lock of
+ * somebody else is not ours.
+ * @param {FirestoreConditions} conditions
+ * @returns {MutationCondition}
+ */
+export function mapFirestoreConditions({ documentExists, ownershipValid, isLive }) {
+  if (!documentExists) return "never-existed";
+  if (!ownershipValid) return "ownership-mismatch";
+  return isLive ? "succeeded" : "observable-expired";
+}
+
+/**
+ * @param {number | FirestoreConditions} observation
+ * @returns {MutationCondition}
+ */
+export function mapBackendObservation(observation) {
+  return typeof observation === "object" && observation !== null
+    ? mapFirestoreConditions(observation)
+    : mapRedisScriptResult(observation);
+}
+
+/**
+ * Whatever else was found: to the caller, its own lock is not there.
+ * @param {MutationCondition} condition
+ * @returns {MutationResult}
+ */
+export function mapToMutationResult(condition) {
+  if (condition === "succeeded") return { ok: true };
+  return { ok: false, reason: condition === "observable-expired" ? "expired" : "not-found" };
+}

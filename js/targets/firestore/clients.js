@@ -1,0 +1,62 @@
+// A `Firestore` of @google-cloud/firestore: the connection settings that it was made with.
+
+import { invalidArgument } from "../../base/errors.js";
+import { noSettings } from "../shared.js";
+
+/** @typedef {import("./target.js").FirestoreConnection} FirestoreConnection */
+
+const WAY_OUT =
+  "pass { projectId, emulatorHost } or { projectId, credentials }, or a firestore: URL, instead";
+
+/**
+ * By its method, so that any copy and version of the library will do; among options, `collection`
+ * is a name.
+ * @param {any} target
+ */
+export function isClient(target) {
+  return typeof target?.collection === "function";
+}
+
+export function unreadableClient() {
+  return noSettings("Firestore", WAY_OUT);
+}
+
+/**
+ * What they leave open, the library takes from the environment.
+ * @param {any} db
+ * @returns {FirestoreConnection}
+ */
+export function settingsOfClient(db) {
+  const settings = db._settings;
+  // The library adds its own name and version to whatever it is given: never empty.
+  if (typeof settings !== "object" || settings === null || Object.keys(settings).length === 0) {
+    throw unreadableClient();
+  }
+  const { ssl, credentials, keyFilename, keyFile } = settings;
+  if (ssl !== false && (settings.authClient ?? settings.auth) !== undefined) {
+    throw invalidArgument(
+      "The credentials of this Firestore instance are an auth client, which cannot be read: pass { projectId, credentials } or { projectId, keyFilename } instead",
+    );
+  }
+  return {
+    projectId: settings.projectId ?? db._projectId ?? environmentProject(),
+    databaseId: settings.databaseId ?? db._databaseId,
+    host: withPort(settings.servicePath ?? settings.host ?? settings.apiEndpoint, settings.port),
+    ssl,
+    credentials,
+    keyFilename: keyFilename ?? keyFile,
+  };
+}
+
+export function environmentProject() {
+  return process.env["GOOGLE_CLOUD_PROJECT"] || process.env["GCLOUD_PROJECT"] || undefined;
+}
+
+/**
+ * @param {any} host
+ * @param {any} port
+ */
+export function withPort(host, port) {
+  if (typeof host !== "string" || port === undefined || /:\d+$/.test(host)) return host;
+  return `${host}:${port}`;
+}
