@@ -8,9 +8,8 @@ use tokio_postgres::SimpleQueryRow;
 
 use super::client::Client;
 use super::config::PostgresConfig;
-use super::key::{self, StoredKey};
-use super::setup::Schema;
-use super::sql::Arg;
+use super::sql::key::{self, StoredKey};
+use super::sql::{Arg, Schema};
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss,
     ReleaseOutcome,

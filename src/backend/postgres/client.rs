@@ -8,13 +8,13 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
 use super::config::Checked;
+use super::connect::{Dialer, Session};
 use super::error;
-use super::session::{Dialer, Session};
 use super::sql::{Call, Statements};
 use crate::error::{Error, Result};
 
 #[derive(Clone)]
-pub struct Client {
+pub(super) struct Client {
     pool: Pool<Dialer>,
     connect_timeout: Duration,
     operation_timeout: Duration,
@@ -30,7 +30,7 @@ enum Exchange {
 }
 
 impl Client {
-    pub fn new(config: Checked) -> Result<Self> {
+    pub(super) fn new(config: Checked) -> Result<Self> {
         let statements = Statements::new(&config.locks, &config.counters);
         let margin = (config.operation_timeout / 5).min(Duration::from_secs(1));
         let dialer = Dialer::new(
@@ -55,16 +55,16 @@ impl Client {
         })
     }
 
-    pub fn statements(&self) -> &Statements {
+    pub(super) fn statements(&self) -> &Statements {
         self.pool.manager().statements()
     }
 
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         self.pool.close();
     }
 
     /// Runs the statements as one transaction, in one round trip. Returns the last row.
-    pub async fn call(&self, call: Call<'_>) -> Result<Option<SimpleQueryRow>> {
+    pub(super) async fn call(&self, call: Call<'_>) -> Result<Option<SimpleQueryRow>> {
         let deadline = Instant::now() + self.operation_timeout;
         loop {
             let session = self.session(deadline).await?;
@@ -82,7 +82,10 @@ impl Client {
     }
 
     /// Runs a message on a connection of its own.
-    pub async fn alone(&self, messages: impl AsyncFnOnce(&Session) -> Result<()>) -> Result<()> {
+    pub(super) async fn alone(
+        &self,
+        messages: impl AsyncFnOnce(&Session) -> Result<()>,
+    ) -> Result<()> {
         let bare = self.pool.manager().bare();
         let session = timeout(self.connect_timeout, bare)
             .await

@@ -9,7 +9,7 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::error::{Error, ErrorCode};
 
-pub fn from_driver(error: &tokio_postgres::Error) -> Error {
+pub(super) fn from_driver(error: &tokio_postgres::Error) -> Error {
     if let Some(answer) = error.as_db_error() {
         return from_server(answer);
     }
@@ -38,7 +38,7 @@ pub fn from_driver(error: &tokio_postgres::Error) -> Error {
 
 /// The error of a request that was sent: the server's `ERROR` means that it rolled the transaction
 /// back; after anything else the commit may have happened.
-pub fn of_request(error: &tokio_postgres::Error) -> Error {
+pub(super) fn of_request(error: &tokio_postgres::Error) -> Error {
     let mapped = from_driver(error);
     let rolled_back = error.as_db_error().is_some_and(|answer| {
         answer.parsed_severity() == Some(Severity::Error)
@@ -52,7 +52,7 @@ pub fn of_request(error: &tokio_postgres::Error) -> Error {
 }
 
 /// Whether the connection can be used again after this error of a request.
-pub fn keeps_connection(error: &tokio_postgres::Error) -> bool {
+pub(super) fn keeps_connection(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|answer| {
         answer.parsed_severity() == Some(Severity::Error)
             // The server became a standby: a new connection may find the new primary.
@@ -61,14 +61,14 @@ pub fn keeps_connection(error: &tokio_postgres::Error) -> bool {
 }
 
 /// A statement that we prepared is not there, or is there twice: the session is not our own.
-pub fn session_is_shared(error: &tokio_postgres::Error) -> bool {
+pub(super) fn session_is_shared(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| {
         *code == SqlState::INVALID_SQL_STATEMENT_NAME || *code == SqlState::DUPLICATE_PSTATEMENT
     })
 }
 
 /// A pooler that does not know our settings refuses them.
-pub fn refuses_settings(error: &tokio_postgres::Error) -> bool {
+pub(super) fn refuses_settings(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| {
         *code == SqlState::PROTOCOL_VIOLATION || *code == SqlState::FEATURE_NOT_SUPPORTED
     })

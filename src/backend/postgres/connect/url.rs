@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 
 /// Keyword and value, in the order of the URL; of equal keywords the last one counts.
-pub fn parse(url: &str) -> Result<Vec<(String, String)>> {
+pub(super) fn parse(url: &str) -> Result<Vec<(String, String)>> {
     let rest = url
         .strip_prefix("postgres://")
         .or_else(|| url.strip_prefix("postgresql://"))

@@ -13,7 +13,7 @@ use crate::backend::tls::{Tls, TlsOptions};
 use crate::error::{Error, Result};
 
 /// Where the server is and how to get in.
-pub struct Target {
+pub(crate) struct Target {
     pub config: Config,
     pub tls: Option<Tls>,
     pub servername: Option<String>,
@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 /// Later ones win: environment, URL, options.
-pub fn resolve(
+pub(crate) fn resolve(
     defaults: BTreeMap<String, String>,
     url: Option<&str>,
     params: BTreeMap<String, String>,

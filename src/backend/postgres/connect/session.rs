@@ -8,15 +8,15 @@ use tokio::task::JoinHandle;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage, Socket};
 
-use super::error;
 use super::params::Target;
-use super::sql::{self, Call, Statements};
 use super::tls::Connector;
+use crate::backend::postgres::error;
+use crate::backend::postgres::sql::{self, Call, Statements};
 use crate::error::Result;
 
 type DriverResult<T> = Result<T, tokio_postgres::Error>;
 
-pub struct Session {
+pub(crate) struct Session {
     client: Client,
     /// Moves the bytes. It ends by itself when the client is dropped and everything is answered.
     task: JoinHandle<()>,
@@ -25,14 +25,14 @@ pub struct Session {
 }
 
 impl Session {
-    pub async fn run(&self, message: &str) -> DriverResult<Vec<SimpleQueryMessage>> {
+    pub(crate) async fn run(&self, message: &str) -> DriverResult<Vec<SimpleQueryMessage>> {
         self.waiting.store(true, Ordering::Relaxed);
         let answer = self.client.simple_query(message).await;
         self.waiting.store(false, Ordering::Relaxed);
         answer
     }
 
-    pub fn is_prepared(&self) -> bool {
+    pub(crate) fn is_prepared(&self) -> bool {
         self.prepared
     }
 }
@@ -52,7 +52,7 @@ impl Drop for Session {
 /// another session for each transaction both would be lost, or worse, found by strangers. So the
 /// settings are given when connecting, which such a pooler refuses or ignores: either shows that
 /// it is there, and from then on every message brings along what it needs.
-pub struct Dialer {
+pub(crate) struct Dialer {
     target: Target,
     statements: Statements,
     statement_timeout: Duration,
@@ -60,7 +60,7 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    pub fn new(
+    pub(crate) fn new(
         target: Target,
         statements: Statements,
         statement_timeout: Duration,
@@ -74,13 +74,13 @@ impl Dialer {
         }
     }
 
-    pub fn statements(&self) -> &Statements {
+    pub(crate) fn statements(&self) -> &Statements {
         &self.statements
     }
 
     /// `left` is how long the server may take. It gives up by itself then: a request to cancel
     /// can come too early or too late, or hit another operation.
-    pub fn write(&self, session: &Session, call: Call<'_>, left: Duration) -> String {
+    pub(crate) fn write(&self, session: &Session, call: Call<'_>, left: Duration) -> String {
         if !session.prepared {
             return sql::spelled_out(call, milliseconds(left));
         }
@@ -90,12 +90,12 @@ impl Dialer {
     }
 
     /// From now on no session is taken for our own.
-    pub fn give_up_preparing(&self) {
+    pub(crate) fn give_up_preparing(&self) {
         self.own_sessions.store(false, Ordering::Relaxed);
     }
 
     /// Without settings and prepared statements.
-    pub async fn bare(&self) -> Result<Session> {
+    pub(crate) async fn bare(&self) -> Result<Session> {
         self.dial(None)
             .await?
             .map_err(|cause| error::from_driver(&cause))

@@ -1,0 +1,13 @@
+//! Getting in.
+//!
+//! - [`url`], [`params`] and [`sslmode`] where the server is and how to get in, [`tls`] rustls
+//! - [`session`] one connection, and how it is made
+
+mod params;
+mod session;
+mod sslmode;
+mod tls;
+mod url;
+
+pub(super) use params::{Target, resolve};
+pub(super) use session::{Dialer, Session};
