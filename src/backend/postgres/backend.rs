@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_postgres::SimpleQueryRow;
@@ -79,7 +80,10 @@ impl Backend for PostgresBackend {
             .ok_or_else(|| unexpected().outcome_unknown())?;
         // By now it is committed: a grant that cannot be read must be undone.
         match text(&row, 0)? {
-            "locked" => Ok(AcquireOutcome::Locked { free_in: None }),
+            // Not told of a lock that was extended in that very moment.
+            "locked" => Ok(AcquireOutcome::Locked {
+                free_in: time(&row, 3).ok().map(Duration::from_millis),
+            }),
             "no fence left" => Err(fence::overflow()),
             _ => granted(&row).map_err(Error::outcome_unknown),
         }
