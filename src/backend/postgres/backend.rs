@@ -12,7 +12,7 @@ use super::config::PostgresConfig;
 use super::sql::key::{self, StoredKey};
 use super::sql::{Arg, Schema};
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss,
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
     ReleaseOutcome,
 };
 use crate::error::{Error, Result};
@@ -145,6 +145,26 @@ impl Backend for PostgresBackend {
             }
         };
         row.map(|row| record(&row)).transpose()
+    }
+
+    async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
+        let statement = &self.client.statements().list;
+        // No key is empty, so all of them come after this.
+        let args = [Arg::Text(after.unwrap_or("")), Arg::Int(limit as u64)];
+        let rows = self.client.rows(&[(statement, &args)]).await?;
+        let next = match rows.last() {
+            Some(last) if rows.len() >= limit => Some(text(last, 0)?.to_owned()),
+            _ => None,
+        };
+        let locks = rows.iter().map(record).collect::<Result<_>>()?;
+        Ok(Page { locks, next })
+    }
+
+    async fn force_release(&self, key: &Key) -> Result<bool> {
+        let StoredKey { key, .. } = StoredKey::of(key)?;
+        let statement = &self.client.statements().force_release;
+        let args = [Arg::Text(&key)];
+        Ok(self.client.call(&[(statement, &args)]).await?.is_some())
     }
 
     async fn close(&self) {

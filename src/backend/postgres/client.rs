@@ -24,7 +24,7 @@ pub(super) struct Client {
 
 /// What became of a request.
 enum Exchange {
-    Done(Result<Option<SimpleQueryRow>>),
+    Done(Result<Vec<SimpleQueryRow>>),
     /// The statements are not there: nothing was run.
     NotPrepared,
 }
@@ -63,8 +63,13 @@ impl Client {
         self.pool.close();
     }
 
-    /// Runs the statements as one transaction, in one round trip. Returns the last row.
+    /// As [`rows`](Self::rows). Returns the last row.
     pub(super) async fn call(&self, call: Call<'_>) -> Result<Option<SimpleQueryRow>> {
+        Ok(self.rows(call).await?.pop())
+    }
+
+    /// Runs the statements as one transaction, in one round trip.
+    pub(super) async fn rows(&self, call: Call<'_>) -> Result<Vec<SimpleQueryRow>> {
         let deadline = Instant::now() + self.operation_timeout;
         loop {
             let session = self.session(deadline).await?;
@@ -121,7 +126,7 @@ impl Client {
         deadline: Instant,
     ) -> Exchange {
         match timeout_at(deadline, session.run(message)).await {
-            Ok(Ok(messages)) => Exchange::Done(Ok(last_row(messages))),
+            Ok(Ok(messages)) => Exchange::Done(Ok(rows_of(messages))),
             Ok(Err(cause)) if session.is_prepared() && error::session_is_shared(&cause) => {
                 Exchange::NotPrepared
             }
@@ -158,14 +163,14 @@ fn give_up(session: Object<Dialer>) {
     drop(Object::take(session));
 }
 
-fn last_row(messages: Vec<SimpleQueryMessage>) -> Option<SimpleQueryRow> {
+fn rows_of(messages: Vec<SimpleQueryMessage>) -> Vec<SimpleQueryRow> {
     messages
         .into_iter()
         .filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
         })
-        .next_back()
+        .collect()
 }
 
 fn busy() -> Error {

@@ -59,6 +59,8 @@ pub(crate) struct Statements {
     pub clean_up: Statement,
     pub lookup_key: Statement,
     pub lookup_id: Statement,
+    pub list: Statement,
+    pub force_release: Statement,
 }
 
 impl Statements {
@@ -73,6 +75,8 @@ impl Statements {
             clean_up: statement(include_str!("clean_up.sql"), "text"),
             lookup_key: statement(include_str!("lookup_key.sql"), "text"),
             lookup_id: statement(include_str!("lookup_id.sql"), "text"),
+            list: statement(include_str!("list.sql"), "text, bigint"),
+            force_release: statement(include_str!("force_release.sql"), "text"),
         }
     }
 
@@ -87,6 +91,8 @@ impl Statements {
             &self.clean_up,
             &self.lookup_key,
             &self.lookup_id,
+            &self.list,
+            &self.force_release,
         ]
         .into_iter()
         .map(Statement::prepare)

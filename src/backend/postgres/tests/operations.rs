@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::server::{Server, request, ttl};
@@ -249,4 +250,70 @@ async fn an_unknown_lock_id_is_not_found() {
         t.backend.extend(id, ttl(1)).await.unwrap(),
         ExtendOutcome::Missed(Miss::NotFound)
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn live_locks_are_listed_in_pages() {
+    let server = Server::shared().await;
+    for prepare in [true, false] {
+        let t = server.backend(|config| config.prepare = prepare).await;
+        let mut expected = BTreeMap::new();
+        for number in 0..25 {
+            let held = request(&format!("it's key \\ nul \0 {number}"), 60_000);
+            t.backend.acquire(&held).await.unwrap();
+            expected.insert(held.key.as_str().to_owned(), held.lock_id);
+        }
+        t.backend
+            .acquire(&request("expired", 60_000))
+            .await
+            .unwrap();
+        server
+            .sql(&format!(
+                "UPDATE {} SET expires_at_ms = 1 WHERE key = 'expired'",
+                t.locks
+            ))
+            .await;
+        for limit in [1, 7, 25, 26, 1000] {
+            let mut seen = BTreeMap::new();
+            let mut after = None;
+            loop {
+                let page = t.backend.list(after.as_deref(), limit).await.unwrap();
+                assert!(page.locks.len() <= limit);
+                for lock in page.locks {
+                    assert_eq!(lock.fence.value(), 1);
+                    assert!(seen.insert(lock.key, lock.lock_id).is_none());
+                }
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert!(seen == expected, "limit {limit}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_taken_away_from_its_holder() {
+    let server = Server::shared().await;
+    for prepare in [true, false] {
+        let t = server.backend(|config| config.prepare = prepare).await;
+        let (held, other) = (request("it's mine", 60_000), request("other", 60_000));
+        t.backend.acquire(&held).await.unwrap();
+        t.backend.acquire(&other).await.unwrap();
+        assert!(t.backend.force_release(&held.key).await.unwrap());
+        assert!(!t.backend.force_release(&held.key).await.unwrap());
+        assert_eq!(
+            t.backend.extend(held.lock_id, ttl(1000)).await.unwrap(),
+            ExtendOutcome::Missed(Miss::NotFound)
+        );
+        assert!(t.backend.is_locked(&other.key).await.unwrap());
+        let next = request("it's mine", 60_000);
+        assert_eq!(fence(t.backend.acquire(&next).await.unwrap()), 2);
+
+        server
+            .sql(&format!("UPDATE {} SET expires_at_ms = 1", t.locks))
+            .await;
+        assert!(!t.backend.force_release(&held.key).await.unwrap());
+    }
 }
