@@ -167,6 +167,10 @@ impl Backend for PostgresBackend {
         Ok(self.client.call(&[(statement, &args)]).await?.is_some())
     }
 
+    fn obstacle(&self) -> Option<Error> {
+        self.client.obstacle()
+    }
+
     async fn close(&self) {
         self.client.close();
     }

@@ -8,7 +8,6 @@ use super::statements::{self, Arg, COUNTERS, LOCKS};
 use super::table::Table;
 use crate::backend::postgres::client::Client;
 use crate::backend::postgres::connect::Session;
-use crate::backend::postgres::error;
 use crate::error::Result;
 
 pub(crate) struct Schema {
@@ -64,5 +63,5 @@ async fn run(session: &Session, message: &str) -> Result<Vec<SimpleQueryMessage>
     session
         .run(message)
         .await
-        .map_err(|cause| error::from_driver(&cause))
+        .map_err(|cause| session.explain(&cause))
 }
