@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_postgres::SimpleQueryRow;
 
 use super::client::Client;
 use super::config::PostgresConfig;
-use super::key::{self, StoredKey};
-use super::setup::Schema;
-use super::sql::Arg;
+use super::sql::key::{self, StoredKey};
+use super::sql::{Arg, Schema};
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss,
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
     ReleaseOutcome,
 };
 use crate::error::{Error, Result};
@@ -80,7 +80,10 @@ impl Backend for PostgresBackend {
             .ok_or_else(|| unexpected().outcome_unknown())?;
         // By now it is committed: a grant that cannot be read must be undone.
         match text(&row, 0)? {
-            "locked" => Ok(AcquireOutcome::Locked { free_in: None }),
+            // Not told of a lock that was extended in that very moment.
+            "locked" => Ok(AcquireOutcome::Locked {
+                free_in: time(&row, 3).ok().map(Duration::from_millis),
+            }),
             "no fence left" => Err(fence::overflow()),
             _ => granted(&row).map_err(Error::outcome_unknown),
         }
@@ -142,6 +145,30 @@ impl Backend for PostgresBackend {
             }
         };
         row.map(|row| record(&row)).transpose()
+    }
+
+    async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
+        let statement = &self.client.statements().list;
+        // No key is empty, so all of them come after this.
+        let args = [Arg::Text(after.unwrap_or("")), Arg::Int(limit as u64)];
+        let rows = self.client.rows(&[(statement, &args)]).await?;
+        let next = match rows.last() {
+            Some(last) if rows.len() >= limit => Some(text(last, 0)?.to_owned()),
+            _ => None,
+        };
+        let locks = rows.iter().map(record).collect::<Result<_>>()?;
+        Ok(Page { locks, next })
+    }
+
+    async fn force_release(&self, key: &Key) -> Result<bool> {
+        let StoredKey { key, .. } = StoredKey::of(key)?;
+        let statement = &self.client.statements().force_release;
+        let args = [Arg::Text(&key)];
+        Ok(self.client.call(&[(statement, &args)]).await?.is_some())
+    }
+
+    fn obstacle(&self) -> Option<Error> {
+        self.client.obstacle()
     }
 
     async fn close(&self) {

@@ -1,5 +1,6 @@
 //! The pool of sessions and the way of one call, bounded in time.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deadpool::Runtime;
@@ -8,29 +9,31 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
 use super::config::Checked;
+use super::connect::{Dialer, Session};
 use super::error;
-use super::session::{Dialer, Session};
 use super::sql::{Call, Statements};
 use crate::error::{Error, Result};
 
 #[derive(Clone)]
-pub struct Client {
+pub(super) struct Client {
     pool: Pool<Dialer>,
     connect_timeout: Duration,
     operation_timeout: Duration,
     /// How long before us the server gives up, so that its word on the matter comes in time.
     margin: Duration,
+    /// Why the last attempt to connect failed, until there is a connection.
+    obstacle: Arc<Mutex<Option<Error>>>,
 }
 
 /// What became of a request.
 enum Exchange {
-    Done(Result<Option<SimpleQueryRow>>),
+    Done(Result<Vec<SimpleQueryRow>>),
     /// The statements are not there: nothing was run.
     NotPrepared,
 }
 
 impl Client {
-    pub fn new(config: Checked) -> Result<Self> {
+    pub(super) fn new(config: Checked) -> Result<Self> {
         let statements = Statements::new(&config.locks, &config.counters);
         let margin = (config.operation_timeout / 5).min(Duration::from_secs(1));
         let dialer = Dialer::new(
@@ -52,25 +55,35 @@ impl Client {
             connect_timeout: config.connect_timeout,
             operation_timeout: config.operation_timeout,
             margin,
+            obstacle: Arc::default(),
         })
     }
 
-    pub fn statements(&self) -> &Statements {
+    pub(super) fn statements(&self) -> &Statements {
         self.pool.manager().statements()
     }
 
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         self.pool.close();
     }
 
-    /// Runs the statements as one transaction, in one round trip. Returns the last row.
-    pub async fn call(&self, call: Call<'_>) -> Result<Option<SimpleQueryRow>> {
+    pub(super) fn obstacle(&self) -> Option<Error> {
+        lock(&self.obstacle).clone()
+    }
+
+    /// As [`rows`](Self::rows). Returns the last row.
+    pub(super) async fn call(&self, call: Call<'_>) -> Result<Option<SimpleQueryRow>> {
+        Ok(self.rows(call).await?.pop())
+    }
+
+    /// Runs the statements as one transaction, in one round trip.
+    pub(super) async fn rows(&self, call: Call<'_>) -> Result<Vec<SimpleQueryRow>> {
         let deadline = Instant::now() + self.operation_timeout;
         loop {
             let session = self.session(deadline).await?;
             let left = deadline.saturating_duration_since(Instant::now());
             let Some(left) = left.checked_sub(self.margin).filter(|left| !left.is_zero()) else {
-                return Err(busy());
+                return Err(self.busy());
             };
             let message = self.pool.manager().write(&session, call, left);
             match self.exchange(session, &message, deadline).await {
@@ -82,14 +95,17 @@ impl Client {
     }
 
     /// Runs a message on a connection of its own.
-    pub async fn alone(&self, messages: impl AsyncFnOnce(&Session) -> Result<()>) -> Result<()> {
+    pub(super) async fn alone(
+        &self,
+        messages: impl AsyncFnOnce(&Session) -> Result<()>,
+    ) -> Result<()> {
         let bare = self.pool.manager().bare();
         let session = timeout(self.connect_timeout, bare)
             .await
-            .map_err(|_| connect_timeout())??;
+            .map_err(|_| self.connect_timeout())??;
         timeout(self.operation_timeout, messages(&session))
             .await
-            .unwrap_or_else(|_| Err(operation_timeout()))
+            .unwrap_or_else(|_| Err(self.operation_timeout()))
     }
 
     async fn session(&self, deadline: Instant) -> Result<Object<Dialer>> {
@@ -99,16 +115,42 @@ impl Client {
             create: Some(left.min(self.connect_timeout)),
             recycle: None,
         };
-        match timeout_at(deadline, self.pool.timeout_get(&timeouts)).await {
+        let result = match timeout_at(deadline, self.pool.timeout_get(&timeouts)).await {
             Ok(Ok(session)) => Ok(session),
             Ok(Err(PoolError::Backend(error))) => Err(error),
-            Ok(Err(PoolError::Timeout(TimeoutType::Create))) => Err(connect_timeout()),
-            Ok(Err(PoolError::Timeout(_))) | Err(_) => Err(busy()),
-            Ok(Err(PoolError::Closed)) => Err(Error::invalid_argument(
-                "This backend is closed: create a new one",
-            )),
-            Ok(Err(_)) => Err(Error::internal("The pool of connections failed")),
-        }
+            Ok(Err(PoolError::Timeout(TimeoutType::Create))) => Err(self.connect_timeout()),
+            Ok(Err(PoolError::Timeout(_))) | Err(_) => return Err(self.busy()),
+            Ok(Err(PoolError::Closed)) => {
+                return Err(Error::invalid_argument(
+                    "This backend is closed: create a new one",
+                ));
+            }
+            Ok(Err(_)) => return Err(Error::internal("The pool of connections failed")),
+        };
+        *lock(&self.obstacle) = result.as_ref().err().cloned();
+        result
+    }
+
+    fn server(&self) -> &str {
+        self.pool.manager().server()
+    }
+
+    fn busy(&self) -> Error {
+        let server = self.server();
+        Error::timeout(format!(
+            "No connection to {server} became free in time: all of the pool are busy"
+        ))
+    }
+
+    fn connect_timeout(&self) -> Error {
+        Error::timeout(format!(
+            "{} did not accept a connection in time",
+            self.server()
+        ))
+    }
+
+    fn operation_timeout(&self) -> Error {
+        Error::timeout(format!("{} did not answer in time", self.server()))
     }
 
     async fn exchange(
@@ -118,7 +160,7 @@ impl Client {
         deadline: Instant,
     ) -> Exchange {
         match timeout_at(deadline, session.run(message)).await {
-            Ok(Ok(messages)) => Exchange::Done(Ok(last_row(messages))),
+            Ok(Ok(messages)) => Exchange::Done(Ok(rows_of(messages))),
             Ok(Err(cause)) if session.is_prepared() && error::session_is_shared(&cause) => {
                 Exchange::NotPrepared
             }
@@ -126,14 +168,14 @@ impl Client {
                 if !error::keeps_connection(&cause) {
                     give_up(session);
                 }
-                Exchange::Done(Err(error::of_request(&cause)))
+                Exchange::Done(Err(error::of_request(&cause, self.server())))
             }
             Err(_) => {
                 give_up(session);
                 // A server that is silent on one connection is so on the others: those that are
                 // idle would each cost another call its time.
                 self.pool.retain(|_, _| false);
-                Exchange::Done(Err(operation_timeout().outcome_unknown()))
+                Exchange::Done(Err(self.operation_timeout().outcome_unknown()))
             }
         }
     }
@@ -150,29 +192,21 @@ async fn close_idle(pool: WeakPool<Dialer>, idle_timeout: Duration) {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Takes the session out of the pool and ends it.
 fn give_up(session: Object<Dialer>) {
     drop(Object::take(session));
 }
 
-fn last_row(messages: Vec<SimpleQueryMessage>) -> Option<SimpleQueryRow> {
+fn rows_of(messages: Vec<SimpleQueryMessage>) -> Vec<SimpleQueryRow> {
     messages
         .into_iter()
         .filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
         })
-        .next_back()
-}
-
-fn busy() -> Error {
-    Error::timeout("No connection to PostgreSQL became free in time: all of the pool are busy")
-}
-
-fn connect_timeout() -> Error {
-    Error::timeout("PostgreSQL did not accept a connection in time")
-}
-
-fn operation_timeout() -> Error {
-    Error::timeout("PostgreSQL did not answer in time")
+        .collect()
 }

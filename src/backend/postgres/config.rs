@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::params::{self, Target};
-use super::sql::{COUNTERS, LOCKS};
-use super::table::Table;
+use super::connect::{Target, resolve};
+use super::sql::{COUNTERS, LOCKS, Table};
 use crate::backend::tls::TlsOptions;
 use crate::error::{Error, Result};
 
@@ -53,7 +52,7 @@ impl Default for PostgresConfig {
 }
 
 /// What the options come to.
-pub struct Checked {
+pub(super) struct Checked {
     pub target: Target,
     pub locks: Table,
     pub counters: Table,
@@ -66,7 +65,7 @@ pub struct Checked {
 }
 
 impl PostgresConfig {
-    pub fn check(self) -> Result<Checked> {
+    pub(super) fn check(self) -> Result<Checked> {
         let locks = Table::parse("tableName", &self.table_name)?;
         let counters = Table::parse("fenceTableName", &self.fence_table_name)?;
         if locks == counters {
@@ -74,7 +73,7 @@ impl PostgresConfig {
                 "fenceTableName must differ from tableName",
             ));
         }
-        let target = params::resolve(self.defaults, self.url.as_deref(), self.params, self.tls)?;
+        let target = resolve(self.defaults, self.url.as_deref(), self.params, self.tls)?;
         let connect_timeout = match self.connect_timeout_ms {
             Some(ms) => timeout("connectTimeoutMs", ms)?,
             None => target.connect_timeout.unwrap_or(Duration::from_secs(5)),

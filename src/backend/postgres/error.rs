@@ -9,26 +9,29 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::error::{Error, ErrorCode};
 
-pub fn from_driver(error: &tokio_postgres::Error) -> Error {
+/// `server` is who was asked, such as "PostgreSQL at localhost:5432".
+pub(super) fn from_driver(error: &tokio_postgres::Error, server: &str) -> Error {
     if let Some(answer) = error.as_db_error() {
-        return from_server(answer);
+        return from_server(answer, server);
     }
     let cause = error.source().map(ToString::to_string);
     // The driver keeps the kind of its errors to itself, apart from this text.
     let mapped = match error.to_string().as_str() {
-        "connection closed" => Error::unavailable("The connection to PostgreSQL was lost"),
-        "error communicating with the server" | "error connecting to server" => {
-            Error::unavailable("PostgreSQL cannot be reached")
+        "connection closed" | "error communicating with the server" => {
+            Error::unavailable(format!("The connection to {server} was lost"))
+        }
+        "error connecting to server" => {
+            Error::unavailable(format!("{server} could not be reached"))
         }
         "error performing TLS handshake" => {
-            Error::unavailable("A TLS connection to PostgreSQL could not be made")
+            Error::unavailable(format!("A TLS connection to {server} could not be made"))
         }
-        "timeout waiting for server" => Error::timeout("PostgreSQL did not answer in time"),
         // The latter: the server wants a password and none was given.
-        "authentication error" | "invalid configuration" => {
-            Error::new(ErrorCode::AuthFailed, "PostgreSQL does not let us in")
-        }
-        _ => return Error::internal("PostgreSQL answered in an unexpected way"),
+        "authentication error" | "invalid configuration" => Error::new(
+            ErrorCode::AuthFailed,
+            format!("{server} does not let us in"),
+        ),
+        _ => return Error::internal(format!("{server} answered in an unexpected way")),
     };
     match cause {
         Some(cause) => mapped.cause(cause),
@@ -38,8 +41,8 @@ pub fn from_driver(error: &tokio_postgres::Error) -> Error {
 
 /// The error of a request that was sent: the server's `ERROR` means that it rolled the transaction
 /// back; after anything else the commit may have happened.
-pub fn of_request(error: &tokio_postgres::Error) -> Error {
-    let mapped = from_driver(error);
+pub(super) fn of_request(error: &tokio_postgres::Error, server: &str) -> Error {
+    let mapped = from_driver(error, server);
     let rolled_back = error.as_db_error().is_some_and(|answer| {
         answer.parsed_severity() == Some(Severity::Error)
             && !matches!(answer.code().code(), "40003" | "08007")
@@ -52,7 +55,7 @@ pub fn of_request(error: &tokio_postgres::Error) -> Error {
 }
 
 /// Whether the connection can be used again after this error of a request.
-pub fn keeps_connection(error: &tokio_postgres::Error) -> bool {
+pub(super) fn keeps_connection(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|answer| {
         answer.parsed_severity() == Some(Severity::Error)
             // The server became a standby: a new connection may find the new primary.
@@ -61,22 +64,23 @@ pub fn keeps_connection(error: &tokio_postgres::Error) -> bool {
 }
 
 /// A statement that we prepared is not there, or is there twice: the session is not our own.
-pub fn session_is_shared(error: &tokio_postgres::Error) -> bool {
+pub(super) fn session_is_shared(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| {
         *code == SqlState::INVALID_SQL_STATEMENT_NAME || *code == SqlState::DUPLICATE_PSTATEMENT
     })
 }
 
 /// A pooler that does not know our settings refuses them.
-pub fn refuses_settings(error: &tokio_postgres::Error) -> bool {
+pub(super) fn refuses_settings(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| {
         *code == SqlState::PROTOCOL_VIOLATION || *code == SqlState::FEATURE_NOT_SUPPORTED
     })
 }
 
-fn from_server(answer: &DbError) -> Error {
+fn from_server(answer: &DbError, server: &str) -> Error {
     let sqlstate = answer.code().code();
     let (code, message) = meaning(sqlstate);
+    let message = message.replace("{server}", server);
     let error = Error::new(code, message).detail("sqlstate", sqlstate);
     if text_is_harmless(sqlstate) {
         error.cause(answer.message())
@@ -107,32 +111,28 @@ fn meaning(sqlstate: &str) -> (ErrorCode, &'static str) {
         ),
         "25006" => (
             Internal,
-            "The PostgreSQL server is read-only, such as a standby: target_session_attrs=read-write finds the primary among several hosts",
+            "{server} is read-only, such as a standby: target_session_attrs=read-write finds the primary among several hosts",
         ),
         "57014" => (
             NetworkTimeout,
-            "PostgreSQL did not finish the operation in time",
+            "{server} did not finish the operation in time",
         ),
-        "57P01" | "57P02" | "57P03" => (
-            ServiceUnavailable,
-            "PostgreSQL is shutting down or starting",
-        ),
+        "57P01" | "57P02" | "57P03" => {
+            (ServiceUnavailable, "{server} is shutting down or starting")
+        }
         "40001" | "40P01" | "40003" => (
             ServiceUnavailable,
-            "PostgreSQL gave up the transaction because of another one: try again",
+            "{server} gave up the transaction because of another one: try again",
         ),
         _ => match sqlstate.get(..2).unwrap_or_default() {
-            "08" => (ServiceUnavailable, "The connection to PostgreSQL failed"),
-            "28" => (AuthFailed, "PostgreSQL refused the login"),
-            "53" => (
-                RateLimited,
-                "PostgreSQL has too few resources at the moment",
-            ),
+            "08" => (ServiceUnavailable, "The connection to {server} failed"),
+            "28" => (AuthFailed, "{server} refused the login"),
+            "53" => (RateLimited, "{server} has too few resources at the moment"),
             "22" | "23" | "42" => (
                 InvalidArgument,
-                "PostgreSQL refused the data or the statement",
+                "{server} refused the data or the statement",
             ),
-            _ => (Internal, "PostgreSQL reported an error"),
+            _ => (Internal, "{server} reported an error"),
         },
     }
 }

@@ -1,6 +1,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
 use super::server::{Server, request, ttl};
 use crate::backend::postgres::PostgresBackend;
 use crate::backend::{AcquireOutcome, Backend, ReleaseOutcome};
@@ -23,6 +26,53 @@ async fn nobody_there() {
             (error.code, error.outcome_unknown),
             (ErrorCode::ServiceUnavailable, false)
         );
+        let place = format!("PostgreSQL at 127.0.0.1:{}", server.port);
+        assert!(error.message.contains(&place), "{error}");
+    }
+    assert_eq!(
+        backend.obstacle().unwrap().code,
+        ErrorCode::ServiceUnavailable
+    );
+    server.restart().await;
+    backend.setup().await.unwrap();
+    backend.is_locked(&request("k", 1).key).await.unwrap();
+    assert_eq!(backend.obstacle(), None);
+}
+
+/// Each is what a server answers to one message after the other before it hangs up.
+const UNFINISHED: [&[&[u8]]; 7] = [
+    &[],
+    &[b""],
+    &[b"S", b"\x16\x03"],
+    &[b"N", b""],
+    &[b"N", b"R\0\0"],
+    &[b"N", b"R\0\0\0\x08\0\0\0\0"],
+    &[b"N", b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I", b""],
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_lost_while_it_is_made() {
+    for answers in UNFINISHED {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let fake = tokio::spawn(async move {
+            loop {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                for answer in answers {
+                    let _ = socket.read(&mut [0; 1000]).await;
+                    let _ = socket.write_all(answer).await;
+                }
+            }
+        });
+        let config = serde_json::from_str(&format!(
+            r#"{{"url":"postgres://u:s3cret@127.0.0.1:{port}/d"}}"#
+        ));
+        let backend = PostgresBackend::open(config.unwrap()).unwrap();
+        let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::ServiceUnavailable, "{answers:?}");
+        assert!(error.message.contains(&format!("127.0.0.1:{port}")));
+        assert!(!format!("{error:?}").contains("s3cret"));
+        fake.abort();
     }
 }
 
@@ -37,10 +87,10 @@ async fn works_again_after_a_restart_and_after_termination() {
     assert_eq!(error.code, ErrorCode::ServiceUnavailable);
     server.restart().await;
     // The fence counter and the lock have survived.
-    assert_eq!(
+    assert!(matches!(
         t.backend.acquire(&request("held", 1000)).await.unwrap(),
-        AcquireOutcome::Locked { free_in: None }
-    );
+        AcquireOutcome::Locked { free_in: Some(_) }
+    ));
 
     server
         .sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'postgres'")
@@ -140,9 +190,7 @@ async fn a_busy_pool_is_waited_for_only_so_long() {
 /// Accepts and says nothing, when connecting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_server_is_a_timeout() {
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
-        .await
-        .unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let silent = tokio::spawn(async move {
         let mut kept = Vec::new();

@@ -1,3 +1,6 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use super::server::{Server, request, ttl};
 use crate::backend::{AcquireOutcome, Backend, ExtendOutcome, LookupQuery, Miss, ReleaseOutcome};
 use crate::error::ErrorCode;
@@ -8,6 +11,13 @@ fn fence(outcome: AcquireOutcome) -> u64 {
     match outcome {
         AcquireOutcome::Acquired { fence, .. } => fence.value(),
         AcquireOutcome::Locked { .. } => panic!("locked"),
+    }
+}
+
+fn free_in(outcome: AcquireOutcome) -> Option<u64> {
+    match outcome {
+        AcquireOutcome::Locked { free_in } => free_in.map(|time| time.as_millis() as u64),
+        AcquireOutcome::Acquired { .. } => panic!("acquired"),
     }
 }
 
@@ -34,13 +44,9 @@ async fn a_lock_from_acquire_to_release() {
                 panic!("locked");
             };
             assert_eq!(fence.value(), 1);
-            assert_eq!(
-                t.backend
-                    .acquire(&super::server::request(key, 1000))
-                    .await
-                    .unwrap(),
-                AcquireOutcome::Locked { free_in: None }
-            );
+            let refused = super::server::request(key, 1000);
+            let free_in = free_in(t.backend.acquire(&refused).await.unwrap());
+            assert!((50_000..=61_000).contains(&free_in.unwrap()));
             assert!(t.backend.is_locked(&request.key).await.unwrap());
             for query in [
                 LookupQuery::Key(request.key.clone()),
@@ -171,12 +177,28 @@ async fn the_last_fence_and_damaged_data() {
             .unwrap();
         assert_eq!(error.code, ErrorCode::Internal, "{damage}");
         assert!(t.backend.is_locked(&held.key).await.unwrap(), "{damage}");
-        assert_eq!(
-            t.backend.acquire(&request("k", 1000)).await.unwrap(),
-            AcquireOutcome::Locked { free_in: None },
-            "{damage}"
-        );
+        let refused = t.backend.acquire(&request("k", 1000)).await.unwrap();
+        assert!(matches!(refused, AcquireOutcome::Locked { .. }), "{damage}");
     }
+}
+
+/// By the server's clock, and to the end of the tolerance: then an attempt succeeds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_attempt_tells_when_to_come_again() {
+    let server = Server::shared().await;
+    let t = server.backend(|_| {}).await;
+    t.backend.acquire(&request("k", 60_000)).await.unwrap();
+    server
+        .sql(&format!("UPDATE {} SET expires_at_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 500", t.locks))
+        .await;
+    let refused = t.backend.acquire(&request("k", 1000)).await.unwrap();
+    let free_in = free_in(refused).unwrap();
+    assert!((1..=500).contains(&free_in), "{free_in}");
+    tokio::time::sleep(Duration::from_millis(free_in)).await;
+    assert_eq!(
+        fence(t.backend.acquire(&request("k", 1000)).await.unwrap()),
+        2
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -202,7 +224,7 @@ async fn is_locked_cleans_up_only_when_asked_to_and_only_old_locks() {
             if server.sql(&count).await.as_deref() == Some(expected) {
                 break;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
         assert_eq!(server.sql(&count).await.as_deref(), Some(expected));
         assert_eq!(
@@ -228,4 +250,70 @@ async fn an_unknown_lock_id_is_not_found() {
         t.backend.extend(id, ttl(1)).await.unwrap(),
         ExtendOutcome::Missed(Miss::NotFound)
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn live_locks_are_listed_in_pages() {
+    let server = Server::shared().await;
+    for prepare in [true, false] {
+        let t = server.backend(|config| config.prepare = prepare).await;
+        let mut expected = BTreeMap::new();
+        for number in 0..25 {
+            let held = request(&format!("it's key \\ nul \0 {number}"), 60_000);
+            t.backend.acquire(&held).await.unwrap();
+            expected.insert(held.key.as_str().to_owned(), held.lock_id);
+        }
+        t.backend
+            .acquire(&request("expired", 60_000))
+            .await
+            .unwrap();
+        server
+            .sql(&format!(
+                "UPDATE {} SET expires_at_ms = 1 WHERE key = 'expired'",
+                t.locks
+            ))
+            .await;
+        for limit in [1, 7, 25, 26, 1000] {
+            let mut seen = BTreeMap::new();
+            let mut after = None;
+            loop {
+                let page = t.backend.list(after.as_deref(), limit).await.unwrap();
+                assert!(page.locks.len() <= limit);
+                for lock in page.locks {
+                    assert_eq!(lock.fence.value(), 1);
+                    assert!(seen.insert(lock.key, lock.lock_id).is_none());
+                }
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert!(seen == expected, "limit {limit}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_taken_away_from_its_holder() {
+    let server = Server::shared().await;
+    for prepare in [true, false] {
+        let t = server.backend(|config| config.prepare = prepare).await;
+        let (held, other) = (request("it's mine", 60_000), request("other", 60_000));
+        t.backend.acquire(&held).await.unwrap();
+        t.backend.acquire(&other).await.unwrap();
+        assert!(t.backend.force_release(&held.key).await.unwrap());
+        assert!(!t.backend.force_release(&held.key).await.unwrap());
+        assert_eq!(
+            t.backend.extend(held.lock_id, ttl(1000)).await.unwrap(),
+            ExtendOutcome::Missed(Miss::NotFound)
+        );
+        assert!(t.backend.is_locked(&other.key).await.unwrap());
+        let next = request("it's mine", 60_000);
+        assert_eq!(fence(t.backend.acquire(&next).await.unwrap()), 2);
+
+        server
+            .sql(&format!("UPDATE {} SET expires_at_ms = 1", t.locks))
+            .await;
+        assert!(!t.backend.force_release(&held.key).await.unwrap());
+    }
 }

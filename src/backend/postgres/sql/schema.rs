@@ -4,24 +4,23 @@ use std::time::Duration;
 
 use tokio_postgres::SimpleQueryMessage;
 
-use super::client::Client;
-use super::error;
-use super::session::Session;
-use super::sql::{self, Arg, COUNTERS, LOCKS};
+use super::statements::{self, Arg, COUNTERS, LOCKS};
 use super::table::Table;
+use crate::backend::postgres::client::Client;
+use crate::backend::postgres::connect::Session;
 use crate::error::Result;
 
-pub struct Schema {
+pub(crate) struct Schema {
     is_there: String,
     create: String,
 }
 
 impl Schema {
-    pub fn new(locks: &Table, counters: &Table, timeout: Duration) -> Self {
+    pub(crate) fn new(locks: &Table, counters: &Table, timeout: Duration) -> Self {
         let (quoted_locks, quoted_counters) = (locks.quoted(), counters.quoted());
         let names = [Arg::Text(&quoted_locks), Arg::Text(&quoted_counters)];
         // A table's name follows a space in that file; it is also a part of the indexes' names.
-        let tables = include_str!("sql/schema.sql")
+        let tables = include_str!("schema.sql")
             .replace(&format!(" {COUNTERS}"), &format!(" {quoted_counters}"))
             .replace(&format!(" {LOCKS}"), &format!(" {quoted_locks}"))
             .replace(
@@ -33,7 +32,7 @@ impl Schema {
                 &format!(" {}", locks.quoted_index("expires")),
             );
         Self {
-            is_there: sql::filled_in(include_str!("sql/is_set_up.sql"), &names),
+            is_there: statements::filled_in(include_str!("is_set_up.sql"), &names),
             // Those who come at the same time wait: two CREATE … IF NOT EXISTS at once can fail.
             create: format!(
                 "SET LOCAL statement_timeout={};\n\
@@ -44,7 +43,7 @@ impl Schema {
     }
 
     /// Does nothing when everything is there: a role that may not create tables can call it too.
-    pub async fn create(&self, client: &Client) -> Result<()> {
+    pub(crate) async fn create(&self, client: &Client) -> Result<()> {
         client
             .alone(async |session: &Session| {
                 let answer = run(session, &self.is_there).await?;
@@ -64,5 +63,5 @@ async fn run(session: &Session, message: &str) -> Result<Vec<SimpleQueryMessage>
     session
         .run(message)
         .await
-        .map_err(|cause| error::from_driver(&cause))
+        .map_err(|cause| session.explain(&cause))
 }

@@ -1,10 +1,11 @@
 //! libpq's keywords, from the environment, the URL and the options, made into what the driver needs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::config::{
-    ChannelBinding, Config, LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs,
+    ChannelBinding, Config, Host, LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs,
 };
 
 use super::sslmode::SslParams;
@@ -13,8 +14,10 @@ use crate::backend::tls::{Tls, TlsOptions};
 use crate::error::{Error, Result};
 
 /// Where the server is and how to get in.
-pub struct Target {
+pub(crate) struct Target {
     pub config: Config,
+    /// What it is called in messages.
+    pub server: Arc<str>,
     pub tls: Option<Tls>,
     pub servername: Option<String>,
     pub connect_timeout: Option<Duration>,
@@ -23,7 +26,7 @@ pub struct Target {
 }
 
 /// Later ones win: environment, URL, options.
-pub fn resolve(
+pub(crate) fn resolve(
     defaults: BTreeMap<String, String>,
     url: Option<&str>,
     params: BTreeMap<String, String>,
@@ -190,14 +193,38 @@ fn build(mut all: BTreeMap<String, String>, tls: Option<TlsOptions>) -> Result<T
             .as_ref()
             .and_then(|options| options.servername.clone()),
         tls: options.map(Tls::new).transpose()?,
+        server: name(&config).into(),
         config,
         connect_timeout,
         pooled,
     })
 }
 
-fn is_socket(host: &tokio_postgres::config::Host) -> bool {
-    !matches!(host, tokio_postgres::config::Host::Tcp(_))
+fn is_socket(host: &Host) -> bool {
+    !matches!(host, Host::Tcp(_))
+}
+
+/// "PostgreSQL at a:5432, b:5432"
+fn name(config: &Config) -> String {
+    let ports = config.get_ports();
+    let port = |index: usize| ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+    let tcp = |host: &str, index| match host.contains(':') {
+        true => format!("[{host}]:{}", port(index)),
+        false => format!("{host}:{}", port(index)),
+    };
+    let hosts = config.get_hosts().iter().enumerate();
+    let mut places: Vec<_> = hosts
+        .map(|(index, host)| match host {
+            Host::Tcp(host) => tcp(host, index),
+            #[cfg(unix)]
+            Host::Unix(path) => format!("{}/.s.PGSQL.{}", path.display(), port(index)),
+        })
+        .collect();
+    if places.is_empty() {
+        let addresses = config.get_hostaddrs().iter().enumerate();
+        places.extend(addresses.map(|(index, address)| tcp(&address.to_string(), index)));
+    }
+    format!("PostgreSQL at {}", places.join(", "))
 }
 
 fn is_utf8(encoding: &str) -> bool {
@@ -220,7 +247,6 @@ fn wrong(keyword: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio_postgres::config::Host;
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs
@@ -272,6 +298,24 @@ mod tests {
             TargetSessionAttrs::ReadWrite
         );
         assert!(super::tests::target("postgres://a,b,c/d?port=1,2").is_err());
+    }
+
+    #[test]
+    fn what_the_server_is_called() {
+        let server = |url| target(url).unwrap().server.to_string();
+        assert_eq!(
+            server("postgres://u:secret@a,[::1]:6000/d"),
+            "PostgreSQL at a:5432, [::1]:6000"
+        );
+        assert_eq!(
+            server("postgres://u:secret@/d?hostaddr=10.0.0.1&port=7"),
+            "PostgreSQL at 10.0.0.1:7"
+        );
+        #[cfg(unix)]
+        assert_eq!(
+            server("postgres://u:secret@/d?host=/run/pg"),
+            "PostgreSQL at /run/pg/.s.PGSQL.5432"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 
 /// Keyword and value, in the order of the URL; of equal keywords the last one counts.
-pub fn parse(url: &str) -> Result<Vec<(String, String)>> {
+pub(super) fn parse(url: &str) -> Result<Vec<(String, String)>> {
     let rest = url
         .strip_prefix("postgres://")
         .or_else(|| url.strip_prefix("postgresql://"))
@@ -14,6 +14,10 @@ pub fn parse(url: &str) -> Result<Vec<(String, String)>> {
     // A password may contain an @ that nobody has encoded; a host cannot.
     let (login, hosts) = match authority.rsplit_once('@') {
         Some((login, hosts)) => (Some(login), hosts),
+        // What looks like the host may then be the user, and the port a part of the password.
+        None if database.contains('@') => {
+            return Err(malformed("a / in a password must be percent-encoded"));
+        }
         None => (None, authority),
     };
 
@@ -167,6 +171,7 @@ mod tests {
             "me:s3cret@h",
             "postgres://me:s3cret@h:port/db",
             "postgres://me:s3cret/x@h/db",
+            "postgres://me:5432/s3cret@h/db",
             "postgres://me:s3cret%zz@h/db",
             "postgres://me:s3cret%ff@h/db",
             "postgres://me:s3cret%00@h/db",

@@ -6,7 +6,7 @@ use crate::backend::tls::TlsOptions;
 use crate::error::{Error, Result};
 
 /// How libpq says what TLS is to be.
-pub struct SslParams {
+pub(super) struct SslParams {
     pub mode: Option<String>,
     pub root: Option<String>,
     pub cert: Option<String>,
@@ -15,7 +15,7 @@ pub struct SslParams {
 
 impl SslParams {
     /// `None`: no TLS.
-    pub fn read(self) -> Result<Option<(SslMode, TlsOptions)>> {
+    pub(super) fn read(self) -> Result<Option<(SslMode, TlsOptions)>> {
         let system_roots = self.root.as_deref() == Some("system");
         let mode = self.mode.as_deref().unwrap_or(if system_roots {
             "verify-full"

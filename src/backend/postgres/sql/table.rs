@@ -10,13 +10,13 @@ const MAX_IDENTIFIER_BYTES: usize = 63;
 /// `table` or `schema.table`, each an identifier of standard SQL (PostgreSQL would allow a `$` too:
 /// it is left to parameters). The case counts, as it does in quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table {
+pub(crate) struct Table {
     schema: Option<String>,
     name: String,
 }
 
 impl Table {
-    pub fn parse(option: &str, text: &str) -> Result<Self> {
+    pub(crate) fn parse(option: &str, text: &str) -> Result<Self> {
         let (schema, name) = match text.split_once('.') {
             Some((schema, name)) => (Some(schema), name),
             None => (None, text),
@@ -35,7 +35,7 @@ impl Table {
         })
     }
 
-    pub fn quoted(&self) -> String {
+    pub(crate) fn quoted(&self) -> String {
         match &self.schema {
             Some(schema) => format!("\"{schema}\".\"{}\"", self.name),
             None => format!("\"{}\"", self.name),
@@ -43,7 +43,7 @@ impl Table {
     }
 
     /// An index lives in the schema of its table, so its name has none.
-    pub fn quoted_index(&self, suffix: &str) -> String {
+    pub(crate) fn quoted_index(&self, suffix: &str) -> String {
         let plain = format!("idx_{}_{suffix}", self.name);
         if plain.len() <= MAX_IDENTIFIER_BYTES {
             return format!("\"{plain}\"");

@@ -8,14 +8,14 @@ use super::params::Target;
 use crate::error::Result;
 
 #[derive(Clone)]
-pub struct Connector {
+pub(super) struct Connector {
     rustls: MakeRustlsConnect,
     servername: Option<String>,
 }
 
 impl Connector {
     /// `None` when no TLS is wanted.
-    pub async fn of(target: &Target) -> Result<Option<Self>> {
+    pub(super) async fn of(target: &Target) -> Result<Option<Self>> {
         let Some(tls) = &target.tls else {
             return Ok(None);
         };

@@ -12,18 +12,18 @@ use sha2::{Digest, Sha256};
 use super::table::Table;
 
 /// The names that the SQL files are written with.
-pub const LOCKS: &str = "syncguard_locks";
-pub const COUNTERS: &str = "syncguard_fence_counters";
+pub(crate) const LOCKS: &str = "syncguard_locks";
+pub(crate) const COUNTERS: &str = "syncguard_fence_counters";
 
 #[derive(Debug, Clone, Copy)]
-pub enum Arg<'a> {
+pub(crate) enum Arg<'a> {
     Text(&'a str),
     Int(u64),
     /// How long the server may take, in milliseconds.
     TimeLeft,
 }
 
-pub struct Statement {
+pub(crate) struct Statement {
     name: String,
     types: &'static str,
     text: String,
@@ -50,7 +50,7 @@ impl Statement {
     }
 }
 
-pub struct Statements {
+pub(crate) struct Statements {
     pub take_turn: Statement,
     pub acquire: Statement,
     pub release: Statement,
@@ -59,25 +59,29 @@ pub struct Statements {
     pub clean_up: Statement,
     pub lookup_key: Statement,
     pub lookup_id: Statement,
+    pub list: Statement,
+    pub force_release: Statement,
 }
 
 impl Statements {
-    pub fn new(locks: &Table, counters: &Table) -> Self {
+    pub(crate) fn new(locks: &Table, counters: &Table) -> Self {
         let statement = |file, types| Statement::new(file, types, locks, counters);
         Self {
-            take_turn: statement(include_str!("sql/take_turn.sql"), "text, bigint"),
-            acquire: statement(include_str!("sql/acquire.sql"), "text, text, bigint, text"),
-            release: statement(include_str!("sql/release.sql"), "text"),
-            extend: statement(include_str!("sql/extend.sql"), "text, bigint"),
-            is_locked: statement(include_str!("sql/is_locked.sql"), "text"),
-            clean_up: statement(include_str!("sql/clean_up.sql"), "text"),
-            lookup_key: statement(include_str!("sql/lookup_key.sql"), "text"),
-            lookup_id: statement(include_str!("sql/lookup_id.sql"), "text"),
+            take_turn: statement(include_str!("take_turn.sql"), "text, bigint"),
+            acquire: statement(include_str!("acquire.sql"), "text, text, bigint, text"),
+            release: statement(include_str!("release.sql"), "text"),
+            extend: statement(include_str!("extend.sql"), "text, bigint"),
+            is_locked: statement(include_str!("is_locked.sql"), "text"),
+            clean_up: statement(include_str!("clean_up.sql"), "text"),
+            lookup_key: statement(include_str!("lookup_key.sql"), "text"),
+            lookup_id: statement(include_str!("lookup_id.sql"), "text"),
+            list: statement(include_str!("list.sql"), "text, bigint"),
+            force_release: statement(include_str!("force_release.sql"), "text"),
         }
     }
 
     /// Prepares all of them in one message.
-    pub fn prepare_all(&self) -> String {
+    pub(crate) fn prepare_all(&self) -> String {
         [
             &self.take_turn,
             &self.acquire,
@@ -87,6 +91,8 @@ impl Statements {
             &self.clean_up,
             &self.lookup_key,
             &self.lookup_id,
+            &self.list,
+            &self.force_release,
         ]
         .into_iter()
         .map(Statement::prepare)
@@ -95,11 +101,11 @@ impl Statements {
 }
 
 /// An operation: statements with their arguments, run in order as one transaction.
-pub type Call<'a> = &'a [(&'a Statement, &'a [Arg<'a>])];
+pub(crate) type Call<'a> = &'a [(&'a Statement, &'a [Arg<'a>])];
 
 /// For a session of our own, which has the statements and settings.
 /// `timed`: the settings' statement_timeout is too long for this one.
-pub fn prepared(call: Call<'_>, left_ms: u64, timed: bool) -> String {
+pub(crate) fn prepared(call: Call<'_>, left_ms: u64, timed: bool) -> String {
     let mut out = String::with_capacity(256);
     if timed {
         out.push_str(&format!("SET LOCAL statement_timeout={left_ms};"));
@@ -117,7 +123,7 @@ pub fn prepared(call: Call<'_>, left_ms: u64, timed: bool) -> String {
 }
 
 /// For a session that may be another one for each transaction: everything comes along.
-pub fn spelled_out(call: Call<'_>, left_ms: u64) -> String {
+pub(crate) fn spelled_out(call: Call<'_>, left_ms: u64) -> String {
     let mut out = format!(
         "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\
          SET LOCAL statement_timeout={left_ms};SET LOCAL lock_timeout=0;"
@@ -130,7 +136,7 @@ pub fn spelled_out(call: Call<'_>, left_ms: u64) -> String {
 }
 
 /// A statement outside of [`Statements`], with its arguments in it.
-pub fn filled_in(file: &str, args: &[Arg<'_>]) -> String {
+pub(crate) fn filled_in(file: &str, args: &[Arg<'_>]) -> String {
     let mut out = String::new();
     push_filled_in(&mut out, &without_comments(file), args, 0);
     out

@@ -1,50 +1,18 @@
-//! One connection to the server, and how it is made.
+//! How connections are made.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
-use tokio::task::JoinHandle;
-use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage, Socket};
+use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-use super::error;
 use super::params::Target;
-use super::sql::{self, Call, Statements};
+use super::session::{DriverResult, Session};
 use super::tls::Connector;
-use crate::error::Result;
-
-type DriverResult<T> = Result<T, tokio_postgres::Error>;
-
-pub struct Session {
-    client: Client,
-    /// Moves the bytes. It ends by itself when the client is dropped and everything is answered.
-    task: JoinHandle<()>,
-    waiting: AtomicBool,
-    prepared: bool,
-}
-
-impl Session {
-    pub async fn run(&self, message: &str) -> DriverResult<Vec<SimpleQueryMessage>> {
-        self.waiting.store(true, Ordering::Relaxed);
-        let answer = self.client.simple_query(message).await;
-        self.waiting.store(false, Ordering::Relaxed);
-        answer
-    }
-
-    pub fn is_prepared(&self) -> bool {
-        self.prepared
-    }
-}
-
-/// A session that was given up in the middle of a request waits for no answer: none may ever come.
-impl Drop for Session {
-    fn drop(&mut self) {
-        if *self.waiting.get_mut() {
-            self.task.abort();
-        }
-    }
-}
+use crate::backend::postgres::error;
+use crate::backend::postgres::sql::{self, Call, Statements};
+use crate::error::{Error, Result};
 
 /// Makes the sessions of the pool.
 ///
@@ -52,7 +20,7 @@ impl Drop for Session {
 /// another session for each transaction both would be lost, or worse, found by strangers. So the
 /// settings are given when connecting, which such a pooler refuses or ignores: either shows that
 /// it is there, and from then on every message brings along what it needs.
-pub struct Dialer {
+pub(crate) struct Dialer {
     target: Target,
     statements: Statements,
     statement_timeout: Duration,
@@ -60,7 +28,7 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    pub fn new(
+    pub(crate) fn new(
         target: Target,
         statements: Statements,
         statement_timeout: Duration,
@@ -74,13 +42,22 @@ impl Dialer {
         }
     }
 
-    pub fn statements(&self) -> &Statements {
+    pub(crate) fn statements(&self) -> &Statements {
         &self.statements
+    }
+
+    /// What it is called in messages.
+    pub(crate) fn server(&self) -> &Arc<str> {
+        &self.target.server
+    }
+
+    fn explain(&self, cause: &tokio_postgres::Error) -> Error {
+        error::from_driver(cause, self.server())
     }
 
     /// `left` is how long the server may take. It gives up by itself then: a request to cancel
     /// can come too early or too late, or hit another operation.
-    pub fn write(&self, session: &Session, call: Call<'_>, left: Duration) -> String {
+    pub(crate) fn write(&self, session: &Session, call: Call<'_>, left: Duration) -> String {
         if !session.prepared {
             return sql::spelled_out(call, milliseconds(left));
         }
@@ -90,15 +67,13 @@ impl Dialer {
     }
 
     /// From now on no session is taken for our own.
-    pub fn give_up_preparing(&self) {
+    pub(crate) fn give_up_preparing(&self) {
         self.own_sessions.store(false, Ordering::Relaxed);
     }
 
     /// Without settings and prepared statements.
-    pub async fn bare(&self) -> Result<Session> {
-        self.dial(None)
-            .await?
-            .map_err(|cause| error::from_driver(&cause))
+    pub(crate) async fn bare(&self) -> Result<Session> {
+        self.dial(None).await?.map_err(|cause| self.explain(&cause))
     }
 
     /// The inner result is the driver's, for the caller to look at.
@@ -111,9 +86,10 @@ impl Dialer {
             };
             config.options(options);
         }
+        let server = &self.target.server;
         Ok(match Connector::of(&self.target).await? {
-            Some(tls) => connect(&config, tls).await,
-            None => connect(&config, NoTls).await,
+            Some(tls) => Session::connect(&config, tls, server).await,
+            None => Session::connect(&config, NoTls, server).await,
         })
     }
 
@@ -123,7 +99,7 @@ impl Dialer {
         let answer = session
             .run(asked)
             .await
-            .map_err(|cause| error::from_driver(&cause))?;
+            .map_err(|cause| self.explain(&cause))?;
         let own = answer.iter().any(|message| {
             matches!(message, SimpleQueryMessage::Row(row) if row.try_get(0).is_ok_and(|value| value == Some("own")))
         });
@@ -133,7 +109,7 @@ impl Dialer {
         match session.run(&self.statements.prepare_all()).await {
             Ok(_) => Ok(true),
             Err(cause) if error::session_is_shared(&cause) => Ok(false),
-            Err(cause) => Err(error::from_driver(&cause)),
+            Err(cause) => Err(self.explain(&cause)),
         }
     }
 
@@ -161,7 +137,7 @@ fn milliseconds(duration: Duration) -> u64 {
 
 impl Manager for Dialer {
     type Type = Session;
-    type Error = crate::error::Error;
+    type Error = Error;
 
     async fn create(&self) -> Result<Session> {
         if self.own_sessions.load(Ordering::Relaxed) {
@@ -174,7 +150,7 @@ impl Manager for Dialer {
                     return Ok(session);
                 }
                 Err(cause) if error::refuses_settings(&cause) => self.give_up_preparing(),
-                Err(cause) => return Err(error::from_driver(&cause)),
+                Err(cause) => return Err(self.explain(&cause)),
             }
         }
         self.bare().await
@@ -182,7 +158,7 @@ impl Manager for Dialer {
 
     /// The task that reads has noticed if the server closed the connection: no need to ask.
     async fn recycle(&self, session: &mut Session, _: &Metrics) -> RecycleResult<Self::Error> {
-        if session.client.is_closed() {
+        if session.is_closed() {
             return Err(RecycleError::message("closed"));
         }
         if session.prepared && !self.own_sessions.load(Ordering::Relaxed) {
@@ -190,24 +166,4 @@ impl Manager for Dialer {
         }
         Ok(())
     }
-}
-
-async fn connect<T>(config: &tokio_postgres::Config, tls: T) -> DriverResult<Session>
-where
-    T: MakeTlsConnect<Socket>,
-    T::Stream: Send + 'static,
-    T::TlsConnect: Send,
-    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
-{
-    let (client, connection) = config.connect(tls).await?;
-    let task = tokio::spawn(async move {
-        // Its error is the error of the request that is waiting.
-        let _ = connection.await;
-    });
-    Ok(Session {
-        client,
-        task,
-        waiting: AtomicBool::new(false),
-        prepared: false,
-    })
 }

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::lock::Key;
 use crate::lock::key::{KeyBudget, hashed_storage_key, storage_key};
 
-pub struct StoredKey {
+pub(crate) struct StoredKey {
     /// What locks are found by.
     pub key: String,
     /// What the user called it.
@@ -13,7 +13,7 @@ pub struct StoredKey {
 }
 
 impl StoredKey {
-    pub fn of(key: &Key) -> Result<Self> {
+    pub(crate) fn of(key: &Key) -> Result<Self> {
         let user_key = key.as_str();
         if user_key.contains('\0') {
             return Ok(Self {
@@ -29,7 +29,7 @@ impl StoredKey {
 }
 
 /// The user's key, from the two columns of a row.
-pub fn original(key: &str, user_key: &str) -> String {
+pub(crate) fn original(key: &str, user_key: &str) -> String {
     if key != user_key {
         let decoded = user_key.replace("%00", "\0").replace("%25", "%");
         if decoded.contains('\0') && hashed(&decoded).is_ok_and(|hashed| hashed == key) {

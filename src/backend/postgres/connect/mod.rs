@@ -1,0 +1,15 @@
+//! Getting in.
+//!
+//! - [`url`], [`params`] and [`sslmode`] where the server is and how to get in, [`tls`] rustls
+//! - [`session`] one connection, [`dialer`] how connections are made
+
+mod dialer;
+mod params;
+mod session;
+mod sslmode;
+mod tls;
+mod url;
+
+pub(super) use dialer::Dialer;
+pub(super) use params::{Target, resolve};
+pub(super) use session::Session;
