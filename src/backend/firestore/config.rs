@@ -15,22 +15,22 @@ const DEFAULT_DATABASE: &str = "(default)";
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FirestoreConfig {
     /// Without one it is taken from the environment on first use.
-    pub project_id: Option<String>,
-    pub database_id: Option<String>,
+    pub(super) project_id: Option<String>,
+    pub(super) database_id: Option<String>,
     /// `host[:port]` of an emulator: no TLS, no credentials.
-    pub emulator_host: Option<String>,
+    pub(super) emulator_host: Option<String>,
     /// `host[:port]` of the service, when it is not the usual one.
-    pub host: Option<String>,
+    pub(super) host: Option<String>,
     /// `false` makes `host` an emulator.
-    pub ssl: Option<bool>,
+    pub(super) ssl: Option<bool>,
     /// The content of a credentials file.
-    pub credentials: Option<serde_json::Value>,
-    pub key_filename: Option<String>,
-    pub collection: String,
-    pub fence_collection: String,
-    pub cleanup_in_is_locked: bool,
-    pub connect_timeout_ms: u64,
-    pub operation_timeout_ms: u64,
+    pub(super) credentials: Option<serde_json::Value>,
+    pub(super) key_filename: Option<String>,
+    pub(super) collection: String,
+    pub(super) fence_collection: String,
+    pub(super) cleanup_in_is_locked: bool,
+    pub(super) connect_timeout_ms: u64,
+    pub(super) operation_timeout_ms: u64,
 }
 
 impl Default for FirestoreConfig {
@@ -53,7 +53,7 @@ impl Default for FirestoreConfig {
 }
 
 impl FirestoreConfig {
-    pub fn validate(&self) -> Result<()> {
+    pub(super) fn validate(&self) -> Result<()> {
         check_collection("collection", &self.collection)?;
         check_collection("fenceCollection", &self.fence_collection)?;
         if self.collection == self.fence_collection {
@@ -92,11 +92,11 @@ impl FirestoreConfig {
         Ok(())
     }
 
-    pub fn is_emulator(&self) -> bool {
+    pub(super) fn is_emulator(&self) -> bool {
         self.emulator_host.is_some() || self.ssl == Some(false)
     }
 
-    pub fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         let host = self.emulator_host.as_ref().or(self.host.as_ref());
         let scheme = if self.is_emulator() { "http" } else { "https" };
         match host {
@@ -105,15 +105,15 @@ impl FirestoreConfig {
         }
     }
 
-    pub fn database_id(&self) -> &str {
+    pub(super) fn database_id(&self) -> &str {
         self.database_id.as_deref().unwrap_or(DEFAULT_DATABASE)
     }
 
-    pub fn connect_timeout(&self) -> Duration {
+    pub(super) fn connect_timeout(&self) -> Duration {
         Duration::from_millis(self.connect_timeout_ms)
     }
 
-    pub fn operation_timeout(&self) -> Duration {
+    pub(super) fn operation_timeout(&self) -> Duration {
         Duration::from_millis(self.operation_timeout_ms)
     }
 }

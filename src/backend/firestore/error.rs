@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorCode};
 
 /// Why a call did not do what it should.
 #[derive(Debug)]
-pub enum Failure {
+pub(super) enum Failure {
     /// Nothing was written: a document is not what it was when it was read.
     Changed,
     /// Nothing was written: the server would not let transactions collide.
@@ -25,7 +25,7 @@ impl From<Error> for Failure {
 }
 
 /// The failure of a call that writes nothing.
-pub fn read_failure(status: &Status) -> Failure {
+pub(super) fn read_failure(status: &Status) -> Failure {
     match status.code() {
         Code::Aborted => Failure::Contended,
         _ => lock_error(status).into(),
@@ -33,7 +33,7 @@ pub fn read_failure(status: &Status) -> Failure {
 }
 
 /// The failure of a commit.
-pub fn commit_failure(status: &Status) -> Failure {
+pub(super) fn commit_failure(status: &Status) -> Failure {
     match status.code() {
         Code::Aborted => Failure::Contended,
         // How the server says that a precondition does not hold. Should it mean something else,
@@ -62,7 +62,7 @@ fn may_have_happened(status: &Status) -> bool {
     }
 }
 
-pub fn lock_error(status: &Status) -> Error {
+pub(super) fn lock_error(status: &Status) -> Error {
     if let Some(error) = credentials_error(status) {
         return match error.kind() {
             ErrorKind::Credentials(cause) if cause.is_transient() => {
@@ -107,11 +107,11 @@ pub fn lock_error(status: &Status) -> Error {
 }
 
 /// Also used when retries are used up.
-pub fn contention() -> Error {
+pub(super) fn contention() -> Error {
     Error::unavailable("Too much contention on the documents of this lock: try again later")
 }
 
-pub fn no_credentials() -> Error {
+pub(super) fn no_credentials() -> Error {
     Error::new(
         ErrorCode::AuthFailed,
         "No usable Google credentials: pass credentials or keyFilename, or set up application default credentials",
@@ -136,7 +136,7 @@ fn find<E: StdError + 'static>(status: &Status) -> Option<&E> {
 }
 
 /// "transport error: connection refused" …
-pub fn chain(error: &(dyn StdError + 'static)) -> String {
+pub(super) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

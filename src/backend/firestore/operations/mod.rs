@@ -1,0 +1,9 @@
+//! What is done with the documents.
+
+mod acquire;
+mod change;
+mod known;
+mod read;
+
+pub(super) use change::Change;
+pub(super) use known::KnownLocks;
