@@ -1,6 +1,7 @@
 //! The stored format: which documents a key uses and what is in them.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use firestore::gcloud_sdk::google::firestore::v1::{Document, Value};
@@ -90,8 +91,16 @@ impl Snapshot {
     }
 
     pub(crate) fn is_live(&self, now_ms: u64) -> bool {
-        self.expires_at_ms()
-            .is_some_and(|expires_at_ms| is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS))
+        self.live_for(now_ms).is_some()
+    }
+
+    /// How long it counts as held, unless it is extended; nothing when it does not.
+    pub(crate) fn live_for(&self, now_ms: u64) -> Option<Duration> {
+        let expires_at_ms = self.expires_at_ms()?;
+        is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS).then(|| {
+            let free_at_ms = expires_at_ms.saturating_add(TIME_TOLERANCE_MS);
+            Duration::from_millis(free_at_ms.saturating_sub(now_ms))
+        })
     }
 
     pub(crate) fn is_owned_by(&self, lock_id: LockId) -> bool {

@@ -42,8 +42,9 @@ impl FirestoreBackend {
     ) -> Result<AcquireOutcome, Failure> {
         let [lock, counter] = session.read([&names.lock, &names.counter]).await?;
         let now_ms = system_now_ms();
-        if lock.is_live(now_ms) {
-            return Ok(AcquireOutcome::Locked { free_in: None });
+        let free_in = lock.live_for(now_ms);
+        if free_in.is_some() {
+            return Ok(AcquireOutcome::Locked { free_in });
         }
         let fence = Fence::after(counter.counter()?)?;
         let record = LockRecord {

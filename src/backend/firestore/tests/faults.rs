@@ -3,22 +3,17 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 use super::firestore_faults::Fault;
-use super::{Server, acquire, key, sleep_ms};
+use super::{Server, acquire, key, request, sleep_ms};
 use crate::backend::firestore::{FirestoreBackend, FirestoreConfig};
-use crate::backend::{AcquireRequest, Warnings};
-use crate::backend::{Backend, Miss, ReleaseOutcome};
+use crate::backend::{Backend, Miss, ReleaseOutcome, Warnings};
 use crate::error::{Error, ErrorCode};
 use crate::lock::LockId;
 
 /// An acquire of "a" that must fail, and the lockId it had.
 async fn failing_acquire(backend: &FirestoreBackend) -> (LockId, Error) {
-    let lock_id = LockId::generate();
-    let request = AcquireRequest {
-        key: key("a"),
-        lock_id,
-        ttl: super::ttl(30_000),
-    };
-    (lock_id, backend.acquire(&request).await.unwrap_err())
+    let request = request("a", 30_000);
+    let error = backend.acquire(&request).await.unwrap_err();
+    (request.lock_id, error)
 }
 
 #[tokio::test]
