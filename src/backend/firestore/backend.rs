@@ -10,7 +10,7 @@ use super::config::FirestoreConfig;
 use super::operations::{Change, KnownLocks};
 use super::session::Session;
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery,
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
     ReleaseOutcome, Warnings,
 };
 use crate::error::Result;
@@ -92,6 +92,14 @@ impl Backend for FirestoreBackend {
 
     async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
         self.run_lookup(query).await
+    }
+
+    async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
+        self.run_list(after, limit).await
+    }
+
+    async fn force_release(&self, key: &Key) -> Result<bool> {
+        self.run_force_release(key).await
     }
 
     async fn close(&self) {

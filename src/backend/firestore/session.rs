@@ -3,11 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firestore::gcloud_sdk::google::firestore::v1::structured_query::field_filter::Operator;
-use firestore::gcloud_sdk::google::firestore::v1::structured_query::filter::FilterType;
-use firestore::gcloud_sdk::google::firestore::v1::structured_query::{
-    CollectionSelector, FieldFilter, FieldReference, Filter,
-};
 use firestore::gcloud_sdk::google::firestore::v1::{
     BatchGetDocumentsRequest, CommitRequest, RunQueryRequest, StructuredQuery, Write,
     batch_get_documents_response, run_query_request,
@@ -18,15 +13,12 @@ use tonic::{Request, Status};
 
 use super::client::{Client, Connection};
 use super::error::{Failure, commit_failure, read_failure};
-use super::format::{Snapshot, text};
+use super::format::Snapshot;
 use crate::error::{Error, Result};
-use crate::lock::LockId;
 use crate::lock::time::system_now_ms;
 
 /// The server hears of the deadline too, a little late: what it then says came from itself.
 const SERVER_GRACE: Duration = Duration::from_secs(1);
-/// More documents than this with one lockId are dealt with bit by bit.
-const MAX_DUPLICATES: i32 = 100;
 
 /// One operation: its connection and when it must be over.
 pub(super) struct Session<'a> {
@@ -76,17 +68,10 @@ impl Session<'_> {
         }
     }
 
-    /// All lock documents with this lockId: one, unless something went wrong.
-    pub(super) async fn find(
-        &self,
-        collection: &str,
-        lock_id: LockId,
-    ) -> Result<Vec<Snapshot>, Failure> {
+    pub(super) async fn query(&self, query: StructuredQuery) -> Result<Vec<Snapshot>, Failure> {
         let request = self.request(RunQueryRequest {
             parent: format!("{}/documents", self.connection.database),
-            query_type: Some(run_query_request::QueryType::StructuredQuery(
-                lock_id_query(collection, lock_id),
-            )),
+            query_type: Some(run_query_request::QueryType::StructuredQuery(query)),
             ..RunQueryRequest::default()
         });
         let mut client = self.connection.client.clone();
@@ -170,25 +155,5 @@ impl Session<'_> {
             "Firestore did not answer within {} ms",
             self.client.config.operation_timeout_ms
         ))
-    }
-}
-
-fn lock_id_query(collection: &str, lock_id: LockId) -> StructuredQuery {
-    StructuredQuery {
-        from: vec![CollectionSelector {
-            collection_id: collection.to_owned(),
-            all_descendants: false,
-        }],
-        r#where: Some(Filter {
-            filter_type: Some(FilterType::FieldFilter(FieldFilter {
-                field: Some(FieldReference {
-                    field_path: "lockId".to_owned(),
-                }),
-                op: Operator::Equal as i32,
-                value: Some(text(lock_id.as_str())),
-            })),
-        }),
-        limit: Some(MAX_DUPLICATES),
-        ..StructuredQuery::default()
     }
 }

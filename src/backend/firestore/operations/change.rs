@@ -8,7 +8,7 @@ use super::known::{Known, State};
 use crate::backend::Miss;
 use crate::backend::firestore::FirestoreBackend;
 use crate::backend::firestore::error::Failure;
-use crate::backend::firestore::format::{Snapshot, delete, expiry_document, update};
+use crate::backend::firestore::format::{Snapshot, delete, expiry_document, update, with_lock_id};
 use crate::backend::firestore::retry::Tries;
 use crate::backend::firestore::session::Session;
 use crate::error::Result;
@@ -115,7 +115,8 @@ impl FirestoreBackend {
         lock_id: LockId,
         change: Change,
     ) -> Result<Changed, Failure> {
-        let mut found = session.find(&self.config.collection, lock_id).await?;
+        let query = with_lock_id(&self.config.collection, lock_id);
+        let mut found = session.query(query).await?;
         if found.len() > 1 {
             return self
                 .change_duplicates(session, lock_id, change, found)

@@ -2,7 +2,9 @@
 
 mod acquire;
 mod change;
+mod force_release;
 mod known;
+mod list;
 mod read;
 
 pub(super) use change::Change;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::backend::firestore::FirestoreBackend;
-use crate::backend::firestore::format::{DocumentIds, Snapshot, delete};
+use crate::backend::firestore::format::{DocumentIds, Snapshot, delete, with_lock_id};
 use crate::backend::firestore::retry::Tries;
 use crate::backend::firestore::session::Session;
 use crate::backend::{LockRecord, LookupQuery};
@@ -54,9 +54,10 @@ impl FirestoreBackend {
 
     /// `None` also when several are live: nobody can tell which is meant.
     async fn find_lock(&self, session: &Session<'_>, lock_id: LockId) -> Result<Option<Snapshot>> {
+        let query = with_lock_id(&self.config.collection, lock_id);
         let mut tries = Tries::until(session.deadline);
         let mut found = loop {
-            match session.find(&self.config.collection, lock_id).await {
+            match session.query(query.clone()).await {
                 Ok(found) => break found,
                 Err(failure) => tries.again(failure).await?,
             }

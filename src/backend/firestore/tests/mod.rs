@@ -7,6 +7,7 @@ mod damage;
 mod faults;
 #[path = "../../../../examples/support/firestore_faults.rs"]
 mod firestore_faults;
+mod list;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
