@@ -13,7 +13,7 @@ use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
     ReleaseOutcome, Warnings,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lock::hash::hash_key;
 use crate::lock::{Key, LockId, Ttl};
 
@@ -100,6 +100,10 @@ impl Backend for FirestoreBackend {
 
     async fn force_release(&self, key: &Key) -> Result<bool> {
         self.run_force_release(key).await
+    }
+
+    fn obstacle(&self) -> Option<Error> {
+        self.client.obstacle()
     }
 
     async fn close(&self) {

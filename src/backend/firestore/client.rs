@@ -30,6 +30,8 @@ pub(super) struct Connection {
     pub(super) client: FirestoreClient<GoogleAuthMiddleware>,
     /// `projects/…/databases/…`
     pub(super) database: String,
+    /// For messages.
+    pub(super) place: String,
 }
 
 impl Connection {
@@ -71,6 +73,18 @@ impl Client {
         });
     }
 
+    /// What keeps operations from being sent, while it does.
+    pub(super) fn obstacle(&self) -> Option<Error> {
+        let connecting = self.slot().as_ref()?.peek().is_none();
+        let project_id = self.config.project_id.as_deref();
+        connecting.then(|| {
+            Error::unavailable(format!(
+                "There is no connection to {} yet",
+                self.config.place(project_id)
+            ))
+        })
+    }
+
     pub(super) fn close(&self) {
         self.slot().take();
     }
@@ -94,23 +108,26 @@ async fn connect(config: Arc<FirestoreConfig>) -> Result<Arc<Connection>> {
                     )
                 })?,
         };
+        let place = config.place(Some(&project_id));
         let options = FirestoreDbOptions::new(project_id)
             .with_database_id(config.database_id().to_owned())
             .with_firebase_api_url(config.url());
         let db = FirestoreDb::with_options_auth(options, credentials)
             .await
             .map_err(|error| {
-                Error::unavailable("Firestore cannot be reached").cause(chain(&error))
+                Error::unavailable(format!("{place} cannot be reached")).cause(chain(&error))
             })?;
         Ok(Arc::new(Connection {
             client: db.client().get(),
             database: db.get_database_path().clone(),
+            place,
         }))
     };
     let limit = config.connect_timeout();
     timeout(limit, connecting).await.unwrap_or_else(|_| {
         Err(Error::timeout(format!(
-            "No connection to Firestore within {} ms",
+            "No connection to {} within {} ms",
+            config.place(config.project_id.as_deref()),
             limit.as_millis()
         )))
     })

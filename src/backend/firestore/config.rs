@@ -79,7 +79,9 @@ impl FirestoreConfig {
                 )));
             }
         }
-        if Endpoint::from_shared(self.url()).is_err() {
+        // Messages name the host: it must not carry anything else, such as a password.
+        let bare = !self.authority().contains(['/', '@', '?', '#']);
+        if !bare || Endpoint::from_shared(self.url()).is_err() {
             return Err(Error::invalid_argument(
                 "The Firestore host must be given as host or host:port",
             ));
@@ -97,11 +99,21 @@ impl FirestoreConfig {
     }
 
     pub(super) fn url(&self) -> String {
-        let host = self.emulator_host.as_ref().or(self.host.as_ref());
         let scheme = if self.is_emulator() { "http" } else { "https" };
-        match host {
-            Some(host) => format!("{scheme}://{}", bare_host(host)),
-            None => format!("{scheme}://{PRODUCTION}"),
+        format!("{scheme}://{}", self.authority())
+    }
+
+    /// `host[:port]`
+    fn authority(&self) -> &str {
+        let host = self.emulator_host.as_ref().or(self.host.as_ref());
+        host.map_or(PRODUCTION, |host| bare_host(host))
+    }
+
+    /// Where operations go to, for messages.
+    pub(super) fn place(&self, project_id: Option<&str>) -> String {
+        match project_id {
+            Some(project_id) => format!("Firestore ({}, project {project_id})", self.authority()),
+            None => format!("Firestore ({})", self.authority()),
         }
     }
 
@@ -174,6 +186,8 @@ mod tests {
             serde_json::json!({"operationTimeoutMs": 1e12}),
             serde_json::json!({"emulatorHost": "127.0.0.1:8080"}),
             serde_json::json!({"projectId": "p", "host": "not a host"}),
+            serde_json::json!({"projectId": "p", "host": "user:secret@localhost"}),
+            serde_json::json!({"projectId": "p", "emulatorHost": "localhost:1/path"}),
             serde_json::json!({"unknown": 1}),
         ] {
             let error = parse(bad.clone()).err().unwrap_or_else(|| panic!("{bad}"));

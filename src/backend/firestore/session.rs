@@ -63,7 +63,7 @@ impl Session<'_> {
         };
         match self.bounded(call).await {
             Some(Ok(())) => Ok(snapshots),
-            Some(Err(status)) => Err(read_failure(&status)),
+            Some(Err(status)) => Err(read_failure(&status, &self.connection.place)),
             None => Err(self.timed_out().into()),
         }
     }
@@ -90,7 +90,7 @@ impl Session<'_> {
         };
         match self.bounded(call).await {
             Some(Ok(())) => Ok(found),
-            Some(Err(status)) => Err(read_failure(&status)),
+            Some(Err(status)) => Err(read_failure(&status, &self.connection.place)),
             None => Err(self.timed_out().into()),
         }
     }
@@ -118,7 +118,7 @@ impl Session<'_> {
                 let results = answer.write_results.into_iter();
                 Ok(results.map(|result| result.update_time).collect())
             }
-            Some(Err(status)) => Err(commit_failure(&status)),
+            Some(Err(status)) => Err(commit_failure(&status, &self.connection.place)),
             None => Err(self.timed_out().outcome_unknown().into()),
         }
     }
@@ -152,8 +152,8 @@ impl Session<'_> {
 
     fn timed_out(&self) -> Error {
         Error::timeout(format!(
-            "Firestore did not answer within {} ms",
-            self.client.config.operation_timeout_ms
+            "{} did not answer within {} ms",
+            self.connection.place, self.client.config.operation_timeout_ms
         ))
     }
 }
