@@ -22,6 +22,8 @@ pub enum Fault {
     Late(Duration),
     /// The emulator never sees it; this gRPC code is the answer.
     Status(u8),
+    /// The emulator carries it out; the answer claims to be larger than a client takes.
+    Oversized,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +108,12 @@ async fn pass(State(faults): State<Faults>, request: Request, next: Next) -> Res
             late.await.unwrap_or_else(|_| status(13))
         }
         Some(Fault::Status(code)) => status(code),
+        Some(Fault::Oversized) => {
+            let _ = next.run(request).await;
+            // The head of a message of 256 MiB.
+            let head = [0, 0x10, 0, 0, 0];
+            ([(CONTENT_TYPE, "application/grpc")], head).into_response()
+        }
     }
 }
 

@@ -10,13 +10,13 @@ use crate::backend::Warnings;
 /// Clients must agree with each other this well.
 const ALLOWED_OFFSET_MS: u64 = 500;
 
-pub struct ClockCheck {
+pub(super) struct ClockCheck {
     warned: AtomicBool,
     warnings: Warnings,
 }
 
 impl ClockCheck {
-    pub fn new(warnings: Warnings) -> Self {
+    pub(super) fn new(warnings: Warnings) -> Self {
         Self {
             warned: AtomicBool::new(false),
             warnings,
@@ -24,7 +24,7 @@ impl ClockCheck {
     }
 
     /// `server` was taken between the local times `sent_ms` and `received_ms`.
-    pub fn observe(&self, sent_ms: u64, server: Option<&Timestamp>, received_ms: u64) {
+    pub(super) fn observe(&self, sent_ms: u64, server: Option<&Timestamp>, received_ms: u64) {
         let Some(server_ms) = server.and_then(timestamp_ms) else {
             return;
         };

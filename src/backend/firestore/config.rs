@@ -15,22 +15,22 @@ const DEFAULT_DATABASE: &str = "(default)";
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FirestoreConfig {
     /// Without one it is taken from the environment on first use.
-    pub project_id: Option<String>,
-    pub database_id: Option<String>,
+    pub(super) project_id: Option<String>,
+    pub(super) database_id: Option<String>,
     /// `host[:port]` of an emulator: no TLS, no credentials.
-    pub emulator_host: Option<String>,
+    pub(super) emulator_host: Option<String>,
     /// `host[:port]` of the service, when it is not the usual one.
-    pub host: Option<String>,
+    pub(super) host: Option<String>,
     /// `false` makes `host` an emulator.
-    pub ssl: Option<bool>,
+    pub(super) ssl: Option<bool>,
     /// The content of a credentials file.
-    pub credentials: Option<serde_json::Value>,
-    pub key_filename: Option<String>,
-    pub collection: String,
-    pub fence_collection: String,
-    pub cleanup_in_is_locked: bool,
-    pub connect_timeout_ms: u64,
-    pub operation_timeout_ms: u64,
+    pub(super) credentials: Option<serde_json::Value>,
+    pub(super) key_filename: Option<String>,
+    pub(super) collection: String,
+    pub(super) fence_collection: String,
+    pub(super) cleanup_in_is_locked: bool,
+    pub(super) connect_timeout_ms: u64,
+    pub(super) operation_timeout_ms: u64,
 }
 
 impl Default for FirestoreConfig {
@@ -53,7 +53,7 @@ impl Default for FirestoreConfig {
 }
 
 impl FirestoreConfig {
-    pub fn validate(&self) -> Result<()> {
+    pub(super) fn validate(&self) -> Result<()> {
         check_collection("collection", &self.collection)?;
         check_collection("fenceCollection", &self.fence_collection)?;
         if self.collection == self.fence_collection {
@@ -79,7 +79,9 @@ impl FirestoreConfig {
                 )));
             }
         }
-        if Endpoint::from_shared(self.url()).is_err() {
+        // Messages name the host: it must not carry anything else, such as a password.
+        let bare = !self.authority().contains(['/', '@', '?', '#']);
+        if !bare || Endpoint::from_shared(self.url()).is_err() {
             return Err(Error::invalid_argument(
                 "The Firestore host must be given as host or host:port",
             ));
@@ -92,28 +94,38 @@ impl FirestoreConfig {
         Ok(())
     }
 
-    pub fn is_emulator(&self) -> bool {
+    pub(super) fn is_emulator(&self) -> bool {
         self.emulator_host.is_some() || self.ssl == Some(false)
     }
 
-    pub fn url(&self) -> String {
-        let host = self.emulator_host.as_ref().or(self.host.as_ref());
+    pub(super) fn url(&self) -> String {
         let scheme = if self.is_emulator() { "http" } else { "https" };
-        match host {
-            Some(host) => format!("{scheme}://{}", bare_host(host)),
-            None => format!("{scheme}://{PRODUCTION}"),
+        format!("{scheme}://{}", self.authority())
+    }
+
+    /// `host[:port]`
+    fn authority(&self) -> &str {
+        let host = self.emulator_host.as_ref().or(self.host.as_ref());
+        host.map_or(PRODUCTION, |host| bare_host(host))
+    }
+
+    /// Where operations go to, for messages.
+    pub(super) fn place(&self, project_id: Option<&str>) -> String {
+        match project_id {
+            Some(project_id) => format!("Firestore ({}, project {project_id})", self.authority()),
+            None => format!("Firestore ({})", self.authority()),
         }
     }
 
-    pub fn database_id(&self) -> &str {
+    pub(super) fn database_id(&self) -> &str {
         self.database_id.as_deref().unwrap_or(DEFAULT_DATABASE)
     }
 
-    pub fn connect_timeout(&self) -> Duration {
+    pub(super) fn connect_timeout(&self) -> Duration {
         Duration::from_millis(self.connect_timeout_ms)
     }
 
-    pub fn operation_timeout(&self) -> Duration {
+    pub(super) fn operation_timeout(&self) -> Duration {
         Duration::from_millis(self.operation_timeout_ms)
     }
 }
@@ -174,6 +186,8 @@ mod tests {
             serde_json::json!({"operationTimeoutMs": 1e12}),
             serde_json::json!({"emulatorHost": "127.0.0.1:8080"}),
             serde_json::json!({"projectId": "p", "host": "not a host"}),
+            serde_json::json!({"projectId": "p", "host": "user:secret@localhost"}),
+            serde_json::json!({"projectId": "p", "emulatorHost": "localhost:1/path"}),
             serde_json::json!({"unknown": 1}),
         ] {
             let error = parse(bad.clone()).err().unwrap_or_else(|| panic!("{bad}"));

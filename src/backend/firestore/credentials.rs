@@ -14,7 +14,7 @@ use super::config::FirestoreConfig;
 use super::error::no_credentials;
 use crate::error::{Error, Result};
 
-pub async fn credentials(config: &FirestoreConfig) -> Result<Credentials> {
+pub(super) async fn credentials(config: &FirestoreConfig) -> Result<Credentials> {
     if config.is_emulator() {
         return Ok(Credentials::from(Owner(EntityTag::new())));
     }

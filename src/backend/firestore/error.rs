@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorCode};
 
 /// Why a call did not do what it should.
 #[derive(Debug)]
-pub enum Failure {
+pub(super) enum Failure {
     /// Nothing was written: a document is not what it was when it was read.
     Changed,
     /// Nothing was written: the server would not let transactions collide.
@@ -25,22 +25,22 @@ impl From<Error> for Failure {
 }
 
 /// The failure of a call that writes nothing.
-pub fn read_failure(status: &Status) -> Failure {
+pub(super) fn read_failure(status: &Status, place: &str) -> Failure {
     match status.code() {
         Code::Aborted => Failure::Contended,
-        _ => lock_error(status).into(),
+        _ => lock_error(status, place).into(),
     }
 }
 
 /// The failure of a commit.
-pub fn commit_failure(status: &Status) -> Failure {
+pub(super) fn commit_failure(status: &Status, place: &str) -> Failure {
     match status.code() {
         Code::Aborted => Failure::Contended,
         // How the server says that a precondition does not hold. Should it mean something else,
         // the read that follows tells.
         Code::FailedPrecondition | Code::NotFound | Code::AlreadyExists => Failure::Changed,
-        _ if may_have_happened(status) => lock_error(status).outcome_unknown().into(),
-        _ => lock_error(status).into(),
+        _ if may_have_happened(status) => lock_error(status, place).outcome_unknown().into(),
+        _ => lock_error(status, place).into(),
     }
 }
 
@@ -53,8 +53,7 @@ fn may_have_happened(status: &Status) -> bool {
         | Code::PermissionDenied
         | Code::Unauthenticated
         | Code::ResourceExhausted
-        | Code::Unimplemented
-        | Code::OutOfRange => {
+        | Code::Unimplemented => {
             // Made on this side of the wire from a broken connection, a code says nothing.
             status.source().is_some()
         }
@@ -62,11 +61,12 @@ fn may_have_happened(status: &Status) -> bool {
     }
 }
 
-pub fn lock_error(status: &Status) -> Error {
+/// `place`: see [`FirestoreConfig::place`](super::FirestoreConfig::place).
+pub(super) fn lock_error(status: &Status, place: &str) -> Error {
     if let Some(error) = credentials_error(status) {
         return match error.kind() {
             ErrorKind::Credentials(cause) if cause.is_transient() => {
-                Error::unavailable("No access token for Firestore could be had for now")
+                Error::unavailable(format!("No access token for {place} could be had for now"))
             }
             _ => no_credentials(),
         };
@@ -74,30 +74,32 @@ pub fn lock_error(status: &Status) -> Error {
     let error = match status.code() {
         Code::PermissionDenied => Error::new(
             ErrorCode::AuthFailed,
-            "Firestore denies these credentials access to the database",
+            format!("{place} denies these credentials access to the database"),
         ),
         Code::Unauthenticated => Error::new(
             ErrorCode::AuthFailed,
-            "Firestore does not accept the credentials",
+            format!("{place} does not accept the credentials"),
         ),
-        Code::NotFound => Error::invalid_argument(
-            "The Firestore database or project does not exist: check projectId and databaseId",
-        ),
-        Code::FailedPrecondition => Error::invalid_argument(
-            "Firestore cannot do this with the database: it must be in Native mode, and the field lockId of the lock collection must be indexed",
-        ),
-        Code::InvalidArgument | Code::OutOfRange | Code::Unimplemented => {
-            Error::invalid_argument("Firestore refused the request as invalid")
+        Code::NotFound => Error::invalid_argument(format!(
+            "The database or project does not exist at {place}: check projectId and databaseId"
+        )),
+        Code::FailedPrecondition => Error::invalid_argument(format!(
+            "{place} cannot do this with the database: it must be in Native mode, and the field lockId of the lock collection must be indexed"
+        )),
+        Code::InvalidArgument | Code::Unimplemented => {
+            Error::invalid_argument(format!("{place} refused the request as invalid"))
         }
+        // Made on this side of the wire, of an answer that is larger than any lock's.
+        Code::OutOfRange => Error::internal(format!("{place} sent an answer that is too large")),
         Code::ResourceExhausted => Error::new(
             ErrorCode::RateLimited,
-            "Firestore refused the request: a quota or rate limit is reached",
+            format!("{place} refused the request: a quota or rate limit is reached"),
         ),
         Code::DeadlineExceeded => {
-            Error::unavailable("Firestore could not answer within its own deadline")
+            Error::unavailable(format!("{place} could not answer within its own deadline"))
         }
         Code::Aborted => contention(),
-        _ => Error::unavailable("Firestore is not available"),
+        _ => Error::unavailable(format!("{place} is not available")),
     };
     let error = error.detail("grpcCode", code_name(status.code()));
     match status.source() {
@@ -107,11 +109,11 @@ pub fn lock_error(status: &Status) -> Error {
 }
 
 /// Also used when retries are used up.
-pub fn contention() -> Error {
+pub(super) fn contention() -> Error {
     Error::unavailable("Too much contention on the documents of this lock: try again later")
 }
 
-pub fn no_credentials() -> Error {
+pub(super) fn no_credentials() -> Error {
     Error::new(
         ErrorCode::AuthFailed,
         "No usable Google credentials: pass credentials or keyFilename, or set up application default credentials",
@@ -136,7 +138,7 @@ fn find<E: StdError + 'static>(status: &Status) -> Option<&E> {
 }
 
 /// "transport error: connection refused" …
-pub fn chain(error: &(dyn StdError + 'static)) -> String {
+pub(super) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -1,119 +1,25 @@
 //! Locks in Firestore: one document for each lock, one for each fence counter.
 //!
 //! Nothing is ever locked on the server: every write is conditional on the versions of the
-//! documents that it was decided upon (see [`acquire`] and [`change`]).
+//! documents that it was decided upon.
+//!
+//! - [`config`] options, [`credentials`] who this client is
+//! - [`client`] the connection, [`session`] the calls of one operation, [`retry`] how they are repeated
+//! - [`format`](mod@format) the documents as they are stored, [`operations`] what is done with them
+//! - [`clock`] a look at this host's clock, [`error`] what gRPC codes mean
 
-mod acquire;
-mod change;
+mod backend;
 mod client;
 mod clock;
 mod config;
 mod credentials;
-mod document;
 mod error;
-mod known;
-mod read;
+mod format;
+mod operations;
 mod retry;
-mod write;
-
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError};
-
-use async_trait::async_trait;
-
-use super::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery,
-    ReleaseOutcome, Warnings,
-};
-use crate::error::Result;
-use crate::lock::hash::hash_key;
-use crate::lock::{Key, LockId, Ttl};
-use change::Change;
-use client::{Client, Session};
-pub use config::FirestoreConfig;
-use known::KnownLocks;
-
-pub struct FirestoreBackend {
-    config: Arc<FirestoreConfig>,
-    client: Arc<Client>,
-    known: KnownLocks,
-    warnings: Warnings,
-    /// The last lockId that a warning about duplicates was given for: an auto-extend would
-    /// repeat it for ever.
-    duplicated: Mutex<Option<LockId>>,
-    cleanups: Arc<AtomicUsize>,
-}
-
-impl FirestoreBackend {
-    /// Connects on first use.
-    pub fn open(config: FirestoreConfig, warnings: Warnings) -> Result<Self> {
-        config.validate()?;
-        let config = Arc::new(config);
-        Ok(Self {
-            client: Arc::new(Client::new(Arc::clone(&config), warnings.clone())),
-            config,
-            known: KnownLocks::default(),
-            warnings,
-            duplicated: Mutex::default(),
-            cleanups: Arc::default(),
-        })
-    }
-
-    fn lock_name(&self, session: &Session<'_>, id: &str) -> String {
-        session
-            .connection
-            .document_name(&self.config.collection, id)
-    }
-
-    fn warn_of_duplicates(&self, lock_id: LockId, count: usize) {
-        let last = self
-            .duplicated
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .replace(lock_id);
-        if last != Some(lock_id) {
-            self.warnings.warn(&format!(
-                "{count} lock documents in Firestore have the same lockId (hash {}). Something else writes to the lock collection",
-                hash_key(lock_id.as_str())
-            ));
-        }
-    }
-}
-
-#[async_trait]
-impl Backend for FirestoreBackend {
-    async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        self.run_acquire(request).await
-    }
-
-    async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
-        let changed = self.run_change(lock_id, Change::Release).await?;
-        Ok(match changed {
-            Ok(_) => ReleaseOutcome::Released,
-            Err(miss) => ReleaseOutcome::Missed(miss),
-        })
-    }
-
-    async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
-        let changed = self.run_change(lock_id, Change::Extend(ttl)).await?;
-        Ok(match changed {
-            Ok(expires_at_ms) => ExtendOutcome::Extended { expires_at_ms },
-            Err(miss) => ExtendOutcome::Missed(miss),
-        })
-    }
-
-    async fn is_locked(&self, key: &Key) -> Result<bool> {
-        self.run_is_locked(key).await
-    }
-
-    async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
-        self.run_lookup(query).await
-    }
-
-    async fn close(&self) {
-        self.client.close();
-    }
-}
-
+mod session;
 #[cfg(test)]
 mod tests;
+
+pub use backend::FirestoreBackend;
+pub use config::FirestoreConfig;

@@ -16,14 +16,14 @@ const MAX_CHANGED_DELAY: Duration = Duration::from_millis(100);
 const MAX_CONTENDED: u32 = 8;
 const MAX_CONTENDED_DELAY: Duration = Duration::from_secs(1);
 
-pub struct Tries {
+pub(super) struct Tries {
     deadline: Instant,
     changed: u32,
     contended: u32,
 }
 
 impl Tries {
-    pub fn until(deadline: Instant) -> Self {
+    pub(super) fn until(deadline: Instant) -> Self {
         Self {
             deadline,
             changed: 0,
@@ -32,7 +32,7 @@ impl Tries {
     }
 
     /// Waits before the next try; an error when there should be none.
-    pub async fn again(&mut self, failure: Failure) -> Result<()> {
+    pub(super) async fn again(&mut self, failure: Failure) -> Result<()> {
         let (more, delay) = match failure {
             Failure::Failed(error) => return Err(error),
             // A new look will most likely find the key locked.

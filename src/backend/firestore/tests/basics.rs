@@ -1,4 +1,6 @@
-use super::{Server, acquire, key, sleep_ms, ttl};
+use std::time::Duration;
+
+use super::{Server, acquire, key, refused, sleep_ms, ttl};
 use crate::backend::{Backend, ExtendOutcome, LookupQuery, Miss, ReleaseOutcome};
 use crate::lock::LockId;
 use crate::lock::time::system_now_ms;
@@ -87,6 +89,25 @@ async fn an_expired_lock_is_replaced_and_stays_lost() {
     let released = one.release(held.lock_id).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Missed(Miss::NotFound));
     assert!(one.is_locked(&key("a")).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_refused_attempt_tells_when_the_lock_ends() {
+    let server = Server::start().await;
+    let (one, two) = (server.backend(), server.backend());
+    let held = acquire(&one, "a", 2_000).await.unwrap().unwrap();
+    let asked_ms = system_now_ms();
+    let free_in = refused(&two, "a").await;
+    let answered_ms = system_now_ms();
+    let at = |now_ms| Duration::from_millis(held.expires_at_ms + 1_000 - now_ms);
+    assert!((at(answered_ms)..=at(asked_ms)).contains(&free_in));
+
+    one.extend(held.lock_id, ttl(60_000)).await.unwrap();
+    assert!(refused(&two, "a").await > Duration::from_secs(59));
+    one.extend(held.lock_id, ttl(1)).await.unwrap();
+    // In time means: an attempt then succeeds.
+    tokio::time::sleep(refused(&two, "a").await).await;
+    assert!(acquire(&two, "a", 1_000).await.unwrap().is_some());
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use firestore::gcloud_sdk::google::firestore::v1::{Document, Value, Write};
 
 use super::{Server, acquire, key, ttl};
 use crate::backend::firestore::FirestoreBackend;
+use crate::backend::firestore::format::with_lock_id;
 use crate::backend::{Backend, ExtendOutcome, LookupQuery, Miss, ReleaseOutcome};
 use crate::error::ErrorCode;
 use crate::lock::LockId;
@@ -41,7 +42,12 @@ fn in_ms(ms: i64) -> ValueType {
     IntegerValue(i64::try_from(system_now_ms()).unwrap() + ms)
 }
 
-async fn put_lock(backend: &FirestoreBackend, id: &str, lock_id: LockId, expires_in_ms: i64) {
+pub(super) async fn put_lock(
+    backend: &FirestoreBackend,
+    id: &str,
+    lock_id: LockId,
+    expires_in_ms: i64,
+) {
     let fields = [
         ("lockId", text(lock_id.as_str())),
         ("expiresAtMs", in_ms(expires_in_ms)),
@@ -91,7 +97,7 @@ async fn expired_duplicates_are_removed() {
     let extended = backend.extend(lock_id, ttl(30_000)).await.unwrap();
     assert!(matches!(extended, ExtendOutcome::Extended { .. }));
     let session = backend.client.session().await.unwrap();
-    let left = session.find("locks", lock_id).await.unwrap();
+    let left = session.query(with_lock_id("locks", lock_id)).await.unwrap();
     assert_eq!(left.len(), 1);
     assert!(left[0].name.ends_with("/locks/a"));
 
@@ -100,7 +106,13 @@ async fn expired_duplicates_are_removed() {
     put_lock(&backend, "e", expired, -5_000).await;
     let released = backend.release(expired).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Missed(Miss::Expired));
-    assert!(session.find("locks", expired).await.unwrap().is_empty());
+    assert!(
+        session
+            .query(with_lock_id("locks", expired))
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -146,6 +158,24 @@ async fn a_live_document_with_other_fields_damaged_still_locks() {
         let error = backend.lookup(&LookupQuery::Key(key(&id))).await;
         assert_eq!(error.err().unwrap().code, ErrorCode::Internal);
     }
+}
+
+#[tokio::test]
+async fn a_list_passes_over_what_is_no_lock_and_says_what_it_cannot_read() {
+    let server = Server::start().await;
+    let backend = server.backend();
+    put_lock(&backend, "a", LockId::generate(), 30_000).await;
+    put(&backend, "locks/b", &[("expiresAtMs", text("soon"))]).await;
+    put(&backend, "locks/c", &[]).await;
+    let page = backend.list(None, 10).await.unwrap();
+    assert_eq!(page.locks.len(), 1);
+    put(&backend, "locks/d", &[("expiresAtMs", in_ms(30_000))]).await;
+    let error = backend.list(None, 10).await.err().unwrap();
+    assert_eq!(error.code, ErrorCode::Internal);
+    // Whatever it is, it can be taken away.
+    assert!(backend.force_release(&key("d")).await.unwrap());
+    assert!(!backend.force_release(&key("b")).await.unwrap());
+    assert_eq!(backend.list(None, 10).await.unwrap().locks.len(), 1);
 }
 
 #[tokio::test]

@@ -3,22 +3,21 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 use super::firestore_faults::Fault;
-use super::{Server, acquire, key, sleep_ms};
+use super::{Server, acquire, key, request, sleep_ms};
 use crate::backend::firestore::{FirestoreBackend, FirestoreConfig};
-use crate::backend::{AcquireRequest, Warnings};
-use crate::backend::{Backend, Miss, ReleaseOutcome};
+use crate::backend::{Backend, Miss, ReleaseOutcome, Warnings};
 use crate::error::{Error, ErrorCode};
 use crate::lock::LockId;
 
 /// An acquire of "a" that must fail, and the lockId it had.
 async fn failing_acquire(backend: &FirestoreBackend) -> (LockId, Error) {
-    let lock_id = LockId::generate();
-    let request = AcquireRequest {
-        key: key("a"),
-        lock_id,
-        ttl: super::ttl(30_000),
-    };
-    (lock_id, backend.acquire(&request).await.unwrap_err())
+    let request = request("a", 30_000);
+    let error = backend.acquire(&request).await.unwrap_err();
+    (request.lock_id, error)
+}
+
+fn place(host: &str) -> String {
+    format!("Firestore ({host}, project test)")
 }
 
 #[tokio::test]
@@ -29,6 +28,7 @@ async fn a_silent_server_is_a_timeout_and_leaves_nothing() {
     let (_, error) = failing_acquire(&backend).await;
     assert_eq!(error.code, ErrorCode::NetworkTimeout);
     assert!(!error.outcome_unknown);
+    assert!(error.message.contains(&place(&server.address)), "{error}");
 
     server.faults.set("Commit", [Fault::Swallow]);
     let (lock_id, error) = failing_acquire(&backend).await;
@@ -99,6 +99,7 @@ async fn codes_become_lock_errors() {
             assert_eq!(error.outcome_unknown, unknown, "{method} {code}");
             assert_eq!(error.details, [("grpcCode", name.to_owned())]);
             assert!(error.cause.is_none(), "a server's text may quote a key");
+            assert!(error.message.contains(&place(&server.address)), "{error}");
         }
     }
     for (code, text) in [(5, "does not exist"), (9, "Native mode")] {
@@ -109,6 +110,22 @@ async fn codes_become_lock_errors() {
         assert_eq!(error.code, InvalidArgument);
         assert!(error.message.contains(text), "{error}");
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_is_not_the_callers_fault() {
+    let server = Server::start().await;
+    let backend = server.backend();
+    server.faults.set("BatchGetDocuments", [Fault::Oversized]);
+    let (_, error) = failing_acquire(&backend).await;
+    assert_eq!(error.code, ErrorCode::Internal);
+    assert!(!error.outcome_unknown);
+    server.faults.set("Commit", [Fault::Oversized]);
+    let (lock_id, error) = failing_acquire(&backend).await;
+    assert_eq!(error.code, ErrorCode::Internal);
+    assert!(error.outcome_unknown);
+    let undone = backend.release(lock_id).await.unwrap();
+    assert_eq!(undone, ReleaseOutcome::Released);
 }
 
 #[tokio::test]
@@ -151,6 +168,9 @@ async fn without_a_server_operations_fail_soon_and_work_when_it_is_back() {
     let (_, refused) = failing_acquire(&backend).await;
     assert_eq!(refused.code, ErrorCode::ServiceUnavailable);
     assert!(!refused.outcome_unknown);
+    let place = place(&address.to_string());
+    assert!(refused.message.contains(&place), "{refused}");
+    assert!(backend.obstacle().is_none());
 
     let server = Server::on(TcpListener::bind(address).await.unwrap());
     assert!(acquire(&backend, "a", 1000).await.unwrap().is_some());
@@ -166,11 +186,21 @@ async fn a_server_that_never_greets_is_a_timeout() {
         // TLS, so that the handshake never ends.
         host: Some(listener.local_addr().unwrap().to_string()),
         credentials: Some(super::auth::service_account_key()),
-        connect_timeout_ms: 200,
+        connect_timeout_ms: 500,
         ..FirestoreConfig::default()
     };
+    let place = place(config.host.as_deref().unwrap());
     let backend = FirestoreBackend::open(config, Warnings::new(|_| {})).unwrap();
-    let (_, error) = failing_acquire(&backend).await;
+    assert!(backend.obstacle().is_none());
+    let mut failing = std::pin::pin!(failing_acquire(&backend));
+    let early = tokio::time::timeout(Duration::from_millis(20), &mut failing);
+    early.await.unwrap_err();
+    let obstacle = backend.obstacle().unwrap();
+    assert_eq!(obstacle.code, ErrorCode::ServiceUnavailable);
+    assert!(obstacle.message.contains(&place), "{obstacle}");
+    let (_, error) = failing.await;
     assert_eq!(error.code, ErrorCode::NetworkTimeout);
     assert!(!error.outcome_unknown);
+    assert!(error.message.contains(&place), "{error}");
+    assert!(backend.obstacle().is_none());
 }

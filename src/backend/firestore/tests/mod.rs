@@ -7,6 +7,7 @@ mod damage;
 mod faults;
 #[path = "../../../../examples/support/firestore_faults.rs"]
 mod firestore_faults;
+mod list;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -93,12 +94,16 @@ fn ttl(ms: u32) -> Ttl {
     Ttl::from_number(f64::from(ms)).unwrap()
 }
 
-async fn acquire(backend: &FirestoreBackend, text: &str, ttl_ms: u32) -> Result<Option<Held>> {
-    let request = AcquireRequest {
+fn request(text: &str, ttl_ms: u32) -> AcquireRequest {
+    AcquireRequest {
         key: key(text),
         lock_id: LockId::generate(),
         ttl: ttl(ttl_ms),
-    };
+    }
+}
+
+async fn acquire(backend: &FirestoreBackend, text: &str, ttl_ms: u32) -> Result<Option<Held>> {
+    let request = request(text, ttl_ms);
     Ok(match backend.acquire(&request).await? {
         AcquireOutcome::Acquired {
             fence,
@@ -110,6 +115,14 @@ async fn acquire(backend: &FirestoreBackend, text: &str, ttl_ms: u32) -> Result<
         }),
         AcquireOutcome::Locked { .. } => None,
     })
+}
+
+/// How long the lock that is in the way is said to last.
+async fn refused(backend: &FirestoreBackend, text: &str) -> Duration {
+    match backend.acquire(&request(text, 1_000)).await.unwrap() {
+        AcquireOutcome::Locked { free_in } => free_in.unwrap(),
+        acquired => panic!("{acquired:?}"),
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -6,19 +6,19 @@ use firestore::gcloud_sdk::google::firestore::v1::{Document, DocumentMask, Preco
 use firestore::gcloud_sdk::prost_types::Timestamp;
 
 /// Replaces the whole document, if it is still at `version` (`None`: if there still is none).
-pub fn set(document: Document, version: Option<Timestamp>) -> Write {
+pub(crate) fn set(document: Document, version: Option<Timestamp>) -> Write {
     write(Operation::Update(document), None, version)
 }
 
 /// Replaces the one field in `document`.
-pub fn update(document: Document, field: &str, version: Timestamp) -> Write {
+pub(crate) fn update(document: Document, field: &str, version: Timestamp) -> Write {
     let mask = DocumentMask {
         field_paths: vec![field.to_owned()],
     };
     write(Operation::Update(document), Some(mask), Some(version))
 }
 
-pub fn delete(name: String, version: Timestamp) -> Write {
+pub(crate) fn delete(name: String, version: Timestamp) -> Write {
     write(Operation::Delete(name), None, Some(version))
 }
 

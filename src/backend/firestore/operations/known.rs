@@ -14,14 +14,14 @@ const MAX_ENTRIES: usize = 100_000;
 const FIRST_SWEEP: usize = 1024;
 
 #[derive(Debug, Clone)]
-pub struct Known {
-    pub document: String,
-    pub expires_at_ms: u64,
-    pub state: State,
+pub(super) struct Known {
+    pub(super) document: String,
+    pub(super) expires_at_ms: u64,
+    pub(super) state: State,
 }
 
 #[derive(Debug, Clone)]
-pub enum State {
+pub(super) enum State {
     /// Acquired, and the document is at this version unless somebody else changed it.
     Held(Timestamp),
     /// The acquire may have happened, or may happen yet. This write makes that impossible: it
@@ -30,7 +30,7 @@ pub enum State {
 }
 
 #[derive(Default)]
-pub struct KnownLocks(Mutex<Entries>);
+pub(crate) struct KnownLocks(Mutex<Entries>);
 
 #[derive(Default)]
 struct Entries {
@@ -39,7 +39,7 @@ struct Entries {
 }
 
 impl KnownLocks {
-    pub fn insert(&self, lock_id: LockId, known: Known, now_ms: u64) {
+    pub(super) fn insert(&self, lock_id: LockId, known: Known, now_ms: u64) {
         let mut entries = self.lock();
         if entries.map.len() >= entries.sweep_at.max(FIRST_SWEEP) {
             entries
@@ -53,7 +53,7 @@ impl KnownLocks {
     }
 
     /// Taken out: whoever changes the lock puts back what it then knows.
-    pub fn take(&self, lock_id: LockId) -> Option<Known> {
+    pub(super) fn take(&self, lock_id: LockId) -> Option<Known> {
         self.lock().map.remove(&lock_id)
     }
 

@@ -4,20 +4,19 @@
 use firestore::gcloud_sdk::google::firestore::v1::Write;
 use firestore::gcloud_sdk::prost_types::Timestamp;
 
-use super::FirestoreBackend;
-use super::client::Session;
-use super::document::{Snapshot, expiry_document};
-use super::error::Failure;
 use super::known::{Known, State};
-use super::retry::Tries;
-use super::write::{delete, update};
 use crate::backend::Miss;
+use crate::backend::firestore::FirestoreBackend;
+use crate::backend::firestore::error::Failure;
+use crate::backend::firestore::format::{Snapshot, delete, expiry_document, update, with_lock_id};
+use crate::backend::firestore::retry::Tries;
+use crate::backend::firestore::session::Session;
 use crate::error::Result;
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live, system_now_ms};
 use crate::lock::{LockId, Ttl};
 
 #[derive(Debug, Clone, Copy)]
-pub enum Change {
+pub(crate) enum Change {
     Release,
     Extend(Ttl),
 }
@@ -42,7 +41,7 @@ impl Change {
 type Changed = Result<u64, Miss>;
 
 impl FirestoreBackend {
-    pub(super) async fn run_change(&self, lock_id: LockId, change: Change) -> Result<Changed> {
+    pub(crate) async fn run_change(&self, lock_id: LockId, change: Change) -> Result<Changed> {
         let session = self.client.session().await?;
         let mut tries = Tries::until(session.deadline);
         let mut document = None;
@@ -116,7 +115,8 @@ impl FirestoreBackend {
         lock_id: LockId,
         change: Change,
     ) -> Result<Changed, Failure> {
-        let mut found = session.find(&self.config.collection, lock_id).await?;
+        let query = with_lock_id(&self.config.collection, lock_id);
+        let mut found = session.query(query).await?;
         if found.len() > 1 {
             return self
                 .change_duplicates(session, lock_id, change, found)

@@ -1,6 +1,7 @@
 //! The stored format: which documents a key uses and what is in them.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use firestore::gcloud_sdk::google::firestore::v1::{Document, Value};
@@ -13,13 +14,13 @@ use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
 use crate::lock::{Fence, Key, LockId};
 
 /// The ids of a key's two documents.
-pub struct DocumentIds {
-    pub lock: String,
-    pub counter: String,
+pub(crate) struct DocumentIds {
+    pub(crate) lock: String,
+    pub(crate) counter: String,
 }
 
 impl DocumentIds {
-    pub fn of(key: &Key) -> Result<Self> {
+    pub(crate) fn of(key: &Key) -> Result<Self> {
         let key = key.as_str();
         let lock = if is_document_id(key) {
             storage_key("", key, KeyBudget::FIRESTORE)?
@@ -39,15 +40,15 @@ fn is_document_id(key: &str) -> bool {
 
 /// A document as it was read.
 #[derive(Debug, Clone)]
-pub struct Snapshot {
-    pub name: String,
+pub(crate) struct Snapshot {
+    pub(crate) name: String,
     /// `None`: there was no such document.
-    pub version: Option<Timestamp>,
+    pub(crate) version: Option<Timestamp>,
     fields: HashMap<String, Value>,
 }
 
 impl Snapshot {
-    pub fn missing(name: String) -> Self {
+    pub(crate) fn missing(name: String) -> Self {
         Self {
             name,
             version: None,
@@ -55,7 +56,7 @@ impl Snapshot {
         }
     }
 
-    pub fn found(document: Document) -> Self {
+    pub(crate) fn found(document: Document) -> Self {
         Self {
             name: document.name,
             // A server always sends it; without one no write can be made conditional on it.
@@ -85,22 +86,30 @@ impl Snapshot {
 
     /// When the lock in this document ends. A document without a readable end is no lock: nobody
     /// could ever tell that it is over.
-    pub fn expires_at_ms(&self) -> Option<u64> {
+    pub(crate) fn expires_at_ms(&self) -> Option<u64> {
         self.number("expiresAtMs")
     }
 
-    pub fn is_live(&self, now_ms: u64) -> bool {
-        self.expires_at_ms()
-            .is_some_and(|expires_at_ms| is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS))
+    pub(crate) fn is_live(&self, now_ms: u64) -> bool {
+        self.live_for(now_ms).is_some()
     }
 
-    pub fn is_owned_by(&self, lock_id: LockId) -> bool {
+    /// How long it counts as held, unless it is extended; nothing when it does not.
+    pub(crate) fn live_for(&self, now_ms: u64) -> Option<Duration> {
+        let expires_at_ms = self.expires_at_ms()?;
+        is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS).then(|| {
+            let free_at_ms = expires_at_ms.saturating_add(TIME_TOLERANCE_MS);
+            Duration::from_millis(free_at_ms.saturating_sub(now_ms))
+        })
+    }
+
+    pub(crate) fn is_owned_by(&self, lock_id: LockId) -> bool {
         self.text("lockId") == Some(lock_id.as_str())
     }
 
     /// The last fence that was handed out: 0 when there is no counter yet. A counter that cannot
     /// be read must not start again: fences would repeat.
-    pub fn counter(&self) -> Result<u64> {
+    pub(crate) fn counter(&self) -> Result<u64> {
         if self.version.is_none() {
             return Ok(0);
         }
@@ -118,7 +127,7 @@ impl Snapshot {
         })
     }
 
-    pub fn record(&self) -> Result<LockRecord> {
+    pub(crate) fn record(&self) -> Result<LockRecord> {
         let damaged = || {
             Error::internal(
                 "The lock document was changed by something else: a field is missing or of the wrong type",
@@ -135,7 +144,7 @@ impl Snapshot {
     }
 }
 
-pub fn lock_document(name: String, record: &LockRecord) -> Document {
+pub(crate) fn lock_document(name: String, record: &LockRecord) -> Document {
     document(
         name,
         [
@@ -148,7 +157,7 @@ pub fn lock_document(name: String, record: &LockRecord) -> Document {
     )
 }
 
-pub fn counter_document(name: String, fence: Fence, key: &str) -> Document {
+pub(crate) fn counter_document(name: String, fence: Fence, key: &str) -> Document {
     document(
         name,
         [("fence", text(&fence.to_string())), ("keyDebug", text(key))],
@@ -156,7 +165,7 @@ pub fn counter_document(name: String, fence: Fence, key: &str) -> Document {
 }
 
 /// For an update of that one field.
-pub fn expiry_document(name: String, expires_at_ms: u64) -> Document {
+pub(crate) fn expiry_document(name: String, expires_at_ms: u64) -> Document {
     document(name, [("expiresAtMs", number(expires_at_ms))])
 }
 
@@ -172,7 +181,7 @@ fn document<const N: usize>(name: String, fields: [(&str, Value); N]) -> Documen
     }
 }
 
-pub fn text(text: &str) -> Value {
+pub(crate) fn text(text: &str) -> Value {
     Value {
         value_type: Some(ValueType::StringValue(text.to_owned())),
     }

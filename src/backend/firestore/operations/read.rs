@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::FirestoreBackend;
-use super::client::Session;
-use super::document::{DocumentIds, Snapshot};
-use super::retry::Tries;
-use super::write::delete;
+use crate::backend::firestore::FirestoreBackend;
+use crate::backend::firestore::format::{DocumentIds, Snapshot, delete, with_lock_id};
+use crate::backend::firestore::retry::Tries;
+use crate::backend::firestore::session::Session;
 use crate::backend::{LockRecord, LookupQuery};
 use crate::error::Result;
 use crate::lock::time::{TIME_TOLERANCE_MS, system_now_ms};
@@ -19,7 +18,7 @@ const CLEANUP_GUARD_MS: u64 = TIME_TOLERANCE_MS + 1000;
 const MAX_CLEANUPS: usize = 8;
 
 impl FirestoreBackend {
-    pub(super) async fn run_is_locked(&self, key: &Key) -> Result<bool> {
+    pub(crate) async fn run_is_locked(&self, key: &Key) -> Result<bool> {
         let session = self.client.session().await?;
         let lock = self.read_lock(&session, key).await?;
         let now_ms = system_now_ms();
@@ -30,7 +29,7 @@ impl FirestoreBackend {
         Ok(live)
     }
 
-    pub(super) async fn run_lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
+    pub(crate) async fn run_lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
         let session = self.client.session().await?;
         let lock = match query {
             LookupQuery::Key(key) => Some(self.read_lock(&session, key).await?),
@@ -55,9 +54,10 @@ impl FirestoreBackend {
 
     /// `None` also when several are live: nobody can tell which is meant.
     async fn find_lock(&self, session: &Session<'_>, lock_id: LockId) -> Result<Option<Snapshot>> {
+        let query = with_lock_id(&self.config.collection, lock_id);
         let mut tries = Tries::until(session.deadline);
         let mut found = loop {
-            match session.find(&self.config.collection, lock_id).await {
+            match session.query(query.clone()).await {
                 Ok(found) => break found,
                 Err(failure) => tries.again(failure).await?,
             }

@@ -4,20 +4,19 @@
 //! commit carries the versions that were read, so nothing is locked on the server in between. A
 //! process that dies half-way leaves nothing behind, and there is nothing to roll back.
 
-use super::FirestoreBackend;
-use super::client::Session;
-use super::document::{DocumentIds, counter_document, lock_document};
-use super::error::Failure;
 use super::known::{Known, State};
-use super::retry::Tries;
-use super::write::set;
+use crate::backend::firestore::FirestoreBackend;
+use crate::backend::firestore::error::Failure;
+use crate::backend::firestore::format::{DocumentIds, counter_document, lock_document, set};
+use crate::backend::firestore::retry::Tries;
+use crate::backend::firestore::session::Session;
 use crate::backend::{AcquireOutcome, AcquireRequest, LockRecord};
 use crate::error::Result;
 use crate::lock::Fence;
 use crate::lock::time::system_now_ms;
 
 impl FirestoreBackend {
-    pub(super) async fn run_acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
+    pub(crate) async fn run_acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
         let ids = DocumentIds::of(&request.key)?;
         let session = self.client.session().await?;
         let names = Names {
@@ -43,8 +42,9 @@ impl FirestoreBackend {
     ) -> Result<AcquireOutcome, Failure> {
         let [lock, counter] = session.read([&names.lock, &names.counter]).await?;
         let now_ms = system_now_ms();
-        if lock.is_live(now_ms) {
-            return Ok(AcquireOutcome::Locked { free_in: None });
+        let free_in = lock.live_for(now_ms);
+        if free_in.is_some() {
+            return Ok(AcquireOutcome::Locked { free_in });
         }
         let fence = Fence::after(counter.counter()?)?;
         let record = LockRecord {

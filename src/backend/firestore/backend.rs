@@ -1,0 +1,112 @@
+//! The backend: what each operation of the trait is here.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+
+use super::client::Client;
+use super::config::FirestoreConfig;
+use super::operations::{Change, KnownLocks};
+use super::session::Session;
+use crate::backend::{
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
+    ReleaseOutcome, Warnings,
+};
+use crate::error::{Error, Result};
+use crate::lock::hash::hash_key;
+use crate::lock::{Key, LockId, Ttl};
+
+pub struct FirestoreBackend {
+    pub(super) config: Arc<FirestoreConfig>,
+    pub(super) client: Arc<Client>,
+    pub(super) known: KnownLocks,
+    warnings: Warnings,
+    /// The last lockId that a warning about duplicates was given for: an auto-extend would
+    /// repeat it for ever.
+    duplicated: Mutex<Option<LockId>>,
+    pub(super) cleanups: Arc<AtomicUsize>,
+}
+
+impl FirestoreBackend {
+    /// Connects on first use.
+    pub fn open(config: FirestoreConfig, warnings: Warnings) -> Result<Self> {
+        config.validate()?;
+        let config = Arc::new(config);
+        Ok(Self {
+            client: Arc::new(Client::new(Arc::clone(&config), warnings.clone())),
+            config,
+            known: KnownLocks::default(),
+            warnings,
+            duplicated: Mutex::default(),
+            cleanups: Arc::default(),
+        })
+    }
+
+    pub(super) fn lock_name(&self, session: &Session<'_>, id: &str) -> String {
+        session
+            .connection
+            .document_name(&self.config.collection, id)
+    }
+
+    pub(super) fn warn_of_duplicates(&self, lock_id: LockId, count: usize) {
+        let last = self
+            .duplicated
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .replace(lock_id);
+        if last != Some(lock_id) {
+            self.warnings.warn(&format!(
+                "{count} lock documents in Firestore have the same lockId (hash {}). Something else writes to the lock collection",
+                hash_key(lock_id.as_str())
+            ));
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for FirestoreBackend {
+    async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
+        self.run_acquire(request).await
+    }
+
+    async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
+        let changed = self.run_change(lock_id, Change::Release).await?;
+        Ok(match changed {
+            Ok(_) => ReleaseOutcome::Released,
+            Err(miss) => ReleaseOutcome::Missed(miss),
+        })
+    }
+
+    async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
+        let changed = self.run_change(lock_id, Change::Extend(ttl)).await?;
+        Ok(match changed {
+            Ok(expires_at_ms) => ExtendOutcome::Extended { expires_at_ms },
+            Err(miss) => ExtendOutcome::Missed(miss),
+        })
+    }
+
+    async fn is_locked(&self, key: &Key) -> Result<bool> {
+        self.run_is_locked(key).await
+    }
+
+    async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
+        self.run_lookup(query).await
+    }
+
+    async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
+        self.run_list(after, limit).await
+    }
+
+    async fn force_release(&self, key: &Key) -> Result<bool> {
+        self.run_force_release(key).await
+    }
+
+    fn obstacle(&self) -> Option<Error> {
+        self.client.obstacle()
+    }
+
+    async fn close(&self) {
+        self.client.close();
+    }
+}

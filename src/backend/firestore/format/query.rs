@@ -1,0 +1,64 @@
+//! Queries on the lock collection.
+
+use firestore::gcloud_sdk::google::firestore::v1::structured_query::field_filter::Operator;
+use firestore::gcloud_sdk::google::firestore::v1::structured_query::filter::FilterType;
+use firestore::gcloud_sdk::google::firestore::v1::structured_query::{
+    CollectionSelector, Direction, FieldFilter, FieldReference, Filter, Order,
+};
+use firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
+use firestore::gcloud_sdk::google::firestore::v1::{Cursor, StructuredQuery, Value};
+
+use super::document::text;
+use crate::lock::LockId;
+
+/// More documents than this with one lockId are dealt with bit by bit.
+const MAX_DUPLICATES: i32 = 100;
+
+/// All documents with this lockId: one, unless something went wrong.
+pub(crate) fn with_lock_id(collection: &str, lock_id: LockId) -> StructuredQuery {
+    StructuredQuery {
+        r#where: Some(Filter {
+            filter_type: Some(FilterType::FieldFilter(FieldFilter {
+                field: field("lockId"),
+                op: Operator::Equal as i32,
+                value: Some(text(lock_id.as_str())),
+            })),
+        }),
+        limit: Some(MAX_DUPLICATES),
+        ..every(collection)
+    }
+}
+
+/// The first documents by id, or the first after the one with this name.
+pub(crate) fn page(collection: &str, after: Option<String>, limit: i32) -> StructuredQuery {
+    StructuredQuery {
+        order_by: vec![Order {
+            field: field("__name__"),
+            direction: Direction::Ascending as i32,
+        }],
+        start_at: after.map(|name| Cursor {
+            values: vec![Value {
+                value_type: Some(ValueType::ReferenceValue(name)),
+            }],
+            before: false,
+        }),
+        limit: Some(limit),
+        ..every(collection)
+    }
+}
+
+fn every(collection: &str) -> StructuredQuery {
+    StructuredQuery {
+        from: vec![CollectionSelector {
+            collection_id: collection.to_owned(),
+            all_descendants: false,
+        }],
+        ..StructuredQuery::default()
+    }
+}
+
+fn field(path: &str) -> Option<FieldReference> {
+    Some(FieldReference {
+        field_path: path.to_owned(),
+    })
+}

@@ -1,0 +1,35 @@
+//! Taking a lock away from whoever holds it.
+
+use crate::backend::firestore::FirestoreBackend;
+use crate::backend::firestore::error::Failure;
+use crate::backend::firestore::format::{DocumentIds, delete};
+use crate::backend::firestore::retry::Tries;
+use crate::backend::firestore::session::Session;
+use crate::error::Result;
+use crate::lock::Key;
+use crate::lock::time::system_now_ms;
+
+impl FirestoreBackend {
+    pub(crate) async fn run_force_release(&self, key: &Key) -> Result<bool> {
+        let session = self.client.session().await?;
+        let name = self.lock_name(&session, &DocumentIds::of(key)?.lock);
+        let mut tries = Tries::until(session.deadline);
+        loop {
+            match try_force_release(&session, &name).await {
+                Ok(released) => return Ok(released),
+                Err(failure) => tries.again(failure).await?,
+            }
+        }
+    }
+}
+
+/// Only the version that was read is deleted; what changed meanwhile is looked at again.
+async fn try_force_release(session: &Session<'_>, name: &str) -> Result<bool, Failure> {
+    let [lock] = session.read([name]).await?;
+    let live = lock.is_live(system_now_ms());
+    let Some(version) = lock.version.filter(|_| live) else {
+        return Ok(false);
+    };
+    session.commit(vec![delete(lock.name, version)]).await?;
+    Ok(true)
+}
