@@ -11,6 +11,8 @@ pub mod bridge;
 mod event_loop;
 pub mod functions;
 pub mod open;
+#[cfg(unix)]
+mod panics;
 pub mod redis;
 pub mod reply;
 pub mod runtime;
