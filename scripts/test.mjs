@@ -14,7 +14,7 @@ const report = join(root, "target", "vitest.json");
 
 async function rustTests(env) {
   const names = onlyRust ? args.slice(1) : [];
-  await cargo(["test", "--no-default-features", ...names], { env });
+  await cargo(["test", ...names], { env });
 }
 
 async function javascriptTests(env) {

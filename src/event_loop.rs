@@ -21,13 +21,24 @@ pub trait EventLoop: Send + Sync + 'static {
 
 /// A socket that an event loop serves.
 pub trait Watched: Send + Sync + 'static {
-    fn socket(&self) -> &TcpStream;
+    fn socket(&self) -> Arc<TcpStream>;
 
     /// Reads and writes what can be at once. Called on the loop's thread.
-    fn turn(&self, readable: bool) -> Interest;
+    fn turn(&self, event: Event) -> Interest;
 
-    /// The loop is over.
+    /// There will be no more turns.
     fn close(&self);
+}
+
+/// Why a socket gets a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// There may be something to write.
+    Gathered,
+    /// There may also be something to read.
+    Ready,
+    /// It is broken, and this is its last turn: what came before is still to be read.
+    Broken,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

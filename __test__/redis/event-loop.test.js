@@ -2,8 +2,11 @@
 // is busy, ends, or loses only this connection.
 
 import { execFileSync } from "node:child_process";
+import { once } from "node:events";
+import { connect, createServer } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { startRedis } from "../../scripts/servers.mjs";
+import { rejection } from "../contracts/setup.js";
 import { lock } from "../fixtures/api.js";
 import { JS, run } from "../fixtures/node.js";
 import { until } from "../fixtures/wait.js";
@@ -110,6 +113,67 @@ describe("in this process", () => {
   });
 });
 
+/**
+ * Passes bytes on, until `resetting`: of two requests on the connection for this thread only the
+ * first is answered then, and in the same moment the connection is reset.
+ */
+async function startProxy(port) {
+  const state = { accepted: 0, served: 0, resetting: false };
+  const sockets = new Set();
+  const server = createServer((client) => {
+    const isForThisThread = ++state.accepted === 2;
+    const upstream = connect(port, "127.0.0.1");
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => [client, upstream].forEach((socket) => socket.destroy()));
+    }
+    let held = "";
+    client.on("data", (data) => {
+      if (isForThisThread && data.includes("EVALSHA")) state.served += 1;
+      if (!isForThisThread || !state.resetting) return upstream.write(data);
+      held += data.toString("latin1");
+      const requests = held.split(/(?=\*\d+\r\n\$7\r\nEVALSHA)/);
+      if (requests.length === 2) upstream.write(requests[0], "latin1");
+    });
+    upstream.on("data", (data) => {
+      client.write(data);
+      if (isForThisThread && state.resetting) client.resetAndDestroy();
+    });
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return Object.assign(state, {
+    port: server.address().port,
+    stop() {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  });
+}
+
+test("an answer and then a reset: who still waits is told at once", async () => {
+  const between = await startProxy(server.port);
+  const backend = open({
+    target: { port: between.port },
+    keyPrefix: prefix(),
+    operationTimeoutMs: 25_000,
+  });
+  await until(async () => {
+    await backend.isLocked({ key: "k" });
+    return between.served > 0;
+  }, "the connection for this thread");
+  between.resetting = true;
+  const started = performance.now();
+  const answered = backend.isLocked({ key: "k" });
+  const lost = rejection(backend.isLocked({ key: "k" }));
+  expect(await answered).toBe(false);
+  expect((await lost).code).toBe("ServiceUnavailable");
+  expect(performance.now() - started).toBeLessThan(5000);
+  expect(await backend.isLocked({ key: "k" })).toBe(false);
+  await backend.close();
+  between.stop();
+});
+
 const program = (body) =>
   run(`
     import { once } from "node:events";
@@ -148,6 +212,35 @@ test("threads that are terminated under load do not take the process with them",
   `);
   expect(result).toMatchObject({ code: 0, signal: null, stderr: "", stdout: "survived\n" });
 }, 180_000);
+
+test("what a callback throws is nobody's loss but its own", async () => {
+  const result = await run(`
+    import { setTimeout as sleep } from "node:timers/promises";
+    import { Bridge, open } from "${JS}native/addon.js";
+    const answered = new Map();
+    const thrown = [];
+    process.on("uncaughtException", (error) => thrown.push(error.message));
+    const take = (batch) => {
+      for (let i = 0; i < batch.length; i += 2) answered.set(batch[i], batch[i + 1]);
+    };
+    let onLoop = 0;
+    const bridge = new Bridge(take, (...batch) => {
+      take(batch);
+      onLoop++;
+      throw new Error("on purpose");
+    });
+    const node = { host: "127.0.0.1", port: ${server.port} };
+    const backend = open(bridge, "redis", JSON.stringify({ deployment: { kind: "server", node } }));
+    const asked = [];
+    // More than fit into one call.
+    for (const giveUpAt = Date.now() + 20_000; thrown.length < 10 && Date.now() < giveUpAt; ) {
+      for (let i = 0; i < 200; i++) asked.push(backend.isLocked("k"));
+      while (!answered.has(asked.at(-1)) && Date.now() < giveUpAt) await sleep(1);
+    }
+    console.log(asked.every((id) => answered.get(id) === "0"), onLoop === thrown.length, onLoop >= 10);
+  `);
+  expect(result).toMatchObject({ code: 0, stderr: "", stdout: "true true true\n" });
+});
 
 test("a process with an open backend ends by itself, and may exit under load", async () => {
   const idle = await program(`

@@ -3,10 +3,10 @@
 // cluster, to be killed) are started by the tests that need them.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { requirePrograms, startFirestore, startPostgres, startRedis } from "../servers.mjs";
+import { libuv, requirePrograms, startFirestore, startPostgres, startRedis } from "../servers.mjs";
 import { root } from "./run.mjs";
 
-const redis = ["redis-server", "redis-cli", "redis-sentinel", "openssl"];
+const redis = ["redis-server", "redis-cli", "redis-sentinel", "openssl", libuv];
 const postgres = ["postgres", "initdb", "psql", "pgbouncer", "openssl"];
 const servers = [
   { backend: "redis", programs: redis, variable: "REDIS_URL", start: startRedis },

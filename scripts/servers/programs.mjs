@@ -3,7 +3,10 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { Failure, which } from "../lib/run.mjs";
 
-/** Program → Debian package. */
+/** What Node.js is built on, for the Rust tests of what uses it. */
+export const libuv = process.platform === "darwin" ? "libuv.1.dylib" : "libuv.so.1";
+
+/** Program or library → Debian package. */
 const packages = {
   "redis-server": "redis-server",
   "redis-sentinel": "redis-sentinel",
@@ -14,6 +17,7 @@ const packages = {
   pgbouncer: "pgbouncer",
   openssl: "openssl",
   faketime: "faketime",
+  [libuv]: "libuv1",
 };
 
 /** The path of a program; installs it first when that is possible. */
@@ -48,7 +52,12 @@ export function requirePrograms(names) {
 }
 
 function find(name) {
-  return which(name, ["/usr/sbin", "/sbin", ...postgresDirs()]);
+  return which(name, ["/usr/sbin", "/sbin", ...postgresDirs(), ...libraryDirs()]);
+}
+
+function libraryDirs() {
+  const debian = `/usr/lib/${process.arch === "arm64" ? "aarch64" : "x86_64"}-linux-gnu`;
+  return [debian, "/usr/lib64", "/usr/lib", "/usr/local/lib", "/opt/homebrew/lib"];
 }
 
 /** Debian keeps the PostgreSQL servers outside PATH, one directory per version. */

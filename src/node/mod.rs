@@ -5,6 +5,9 @@
 //! Where it pays, sockets are served by Node's own [`event_loop`] instead of the I/O threads.
 //! Replies are flat strings ([`reply`]): JavaScript builds objects far cheaper than N-API does.
 
+// In test builds napi exports nothing.
+#![cfg_attr(test, allow(dead_code))]
+
 mod backend;
 mod bridge;
 #[cfg_attr(not(unix), path = "no_event_loop.rs")]
@@ -13,6 +16,8 @@ mod functions;
 mod hold;
 mod host;
 mod open;
+#[cfg(unix)]
+mod panics;
 mod questions;
 mod redis;
 mod reply;

@@ -1,163 +1,208 @@
 //! libuv as Node.js exports it: what it takes to watch a socket on the JavaScript thread.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::os::fd::RawFd;
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
 use std::rc::Rc;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use libloading::os::unix::Library;
-use napi::sys;
+
+use super::panics::contain;
+use crate::event_loop::Event;
+
+#[cfg(test)]
+mod tests;
 
 const UV_POLL: c_int = 8;
 const UV_READABLE: c_int = 1;
 const UV_WRITABLE: c_int = 2;
-/// As `malloc` aligns.
-const ALIGNMENT: usize = 16;
+/// Far more than any version of libuv needs for a handle.
+const LARGEST_HANDLE: usize = 1 << 12;
 
+pub type Loop = *mut c_void;
 type Handle = *mut c_void;
 type OnEvent = unsafe extern "C" fn(Handle, c_int, c_int);
-type OnClose = unsafe extern "C" fn(Handle);
+type OnClosed = unsafe extern "C" fn(Handle);
 
 struct Uv {
     handle_size: unsafe extern "C" fn(c_int) -> usize,
     handle_get_data: unsafe extern "C" fn(Handle) -> *mut c_void,
     handle_set_data: unsafe extern "C" fn(Handle, *mut c_void),
-    poll_init: unsafe extern "C" fn(*mut sys::uv_loop_s, Handle, c_int) -> c_int,
+    poll_init: unsafe extern "C" fn(Loop, Handle, c_int) -> c_int,
     poll_start: unsafe extern "C" fn(Handle, c_int, OnEvent) -> c_int,
     unref: unsafe extern "C" fn(Handle),
-    close: unsafe extern "C" fn(Handle, OnClose),
+    close: unsafe extern "C" fn(Handle, OnClosed),
     /// Keeps the functions above loaded.
-    _program: Library,
+    _library: Library,
 }
 
-static UV: LazyLock<Option<Uv>> = LazyLock::new(|| {
+static UV: LazyLock<Option<Uv>> = LazyLock::new(|| Uv::load(library()?));
+
+#[cfg(not(test))]
+fn library() -> Option<Library> {
     let program = Library::this();
-    macro_rules! function {
-        ($name:literal) => {
-            // SAFETY: these are libuv's own signatures, stable for all of version 1, and the
-            // program that exports them is Node.js.
-            *unsafe { program.get(concat!($name, "\0").as_bytes()) }.ok()?
-        };
+    is_node(&program).then_some(program)
+}
+
+#[cfg(test)]
+use tests::library;
+
+/// Whether the program is Node.js itself. Others export libuv's functions too, for addons that are
+/// linked to them, without a loop of libuv behind them: Bun ends the process when one is called,
+/// and Deno's do not know our handles. Nothing that an addon may call tells them apart, as they
+/// imitate it. `node::Start(int, char**)` is what a program calls to become Node.js, and only Node.js
+/// has it.
+fn is_node(program: &Library) -> bool {
+    // SAFETY: it is looked up, never called.
+    unsafe { program.get::<*const c_void>(b"_ZN4node5StartEiPPc\0") }.is_ok()
+}
+
+impl Uv {
+    fn load(library: Library) -> Option<Self> {
+        macro_rules! function {
+            ($name:literal) => {
+                // SAFETY: the library has libuv, and the fields have libuv's own signatures,
+                // which are stable for all of version 1.
+                *unsafe { library.get(concat!($name, "\0").as_bytes()) }.ok()?
+            };
+        }
+        Some(Self {
+            handle_size: function!("uv_handle_size"),
+            handle_get_data: function!("uv_handle_get_data"),
+            handle_set_data: function!("uv_handle_set_data"),
+            poll_init: function!("uv_poll_init"),
+            poll_start: function!("uv_poll_start"),
+            unref: function!("uv_unref"),
+            close: function!("uv_close"),
+            _library: library,
+        })
     }
-    Some(Uv {
-        handle_size: function!("uv_handle_size"),
-        handle_get_data: function!("uv_handle_get_data"),
-        handle_set_data: function!("uv_handle_set_data"),
-        poll_init: function!("uv_poll_init"),
-        poll_start: function!("uv_poll_start"),
-        unref: function!("uv_unref"),
-        close: function!("uv_close"),
-        _program: program,
-    })
-});
+}
 
 pub fn is_available() -> bool {
     UV.is_some()
 }
 
-/// A socket under watch. Bound, by its pointer, to the thread of its loop.
+/// A socket under watch until this is dropped. The pointer binds it to the thread of its loop.
 pub struct Poll {
     uv: &'static Uv,
-    /// Valid until `close`, which takes it away.
     handle: Handle,
+    writable: Cell<bool>,
 }
 
-/// What a handle carries. Freed with it.
+/// What a handle needs and carries, until libuv has let go of it.
 struct Data {
-    layout: Layout,
-    on_event: Rc<dyn Fn()>,
-    on_close: Option<Box<dyn FnOnce()>>,
+    /// The handle: a boxed slice, as only libuv knows its size.
+    memory: *mut [u128],
+    /// Open as long as libuv knows its number.
+    _socket: Arc<TcpStream>,
+    on_event: Rc<dyn Fn(Event)>,
 }
 
 impl Poll {
-    /// Calls `on_event`, which must not panic, when the socket can be read, or written if that is
-    /// asked for. Does not keep the program running. Nothing when libuv does not want to.
+    /// Calls `on_event` when the socket can be read or is broken, and when it can be written if
+    /// that is asked for. Does not keep the program running. `on_event` is dropped when libuv has
+    /// let go of the handle. Nothing when libuv does not want to.
     ///
     /// # Safety
-    /// `uv_loop` must be the loop of this thread, and `socket` stay open until this is closed.
+    /// `uv_loop` must be a loop of libuv that runs on this thread only, and must not end before
+    /// `on_event` was dropped.
     pub unsafe fn new(
-        uv_loop: *mut sys::uv_loop_s,
-        socket: RawFd,
-        on_event: Rc<dyn Fn()>,
+        uv_loop: Loop,
+        socket: Arc<TcpStream>,
+        on_event: impl Fn(Event) + 'static,
     ) -> Option<Self> {
         let uv = UV.as_ref()?;
-        // SAFETY: a function without side effects.
+        // SAFETY: a function without side effects, for any number.
         let size = unsafe { (uv.handle_size)(UV_POLL) };
-        let layout = Layout::from_size_align(size, ALIGNMENT).ok()?;
-        if size == 0 {
+        if !(1..=LARGEST_HANDLE).contains(&size) {
             return None;
         }
-        // SAFETY: the layout is not empty.
-        let handle: Handle = unsafe { alloc_zeroed(layout) }.cast();
-        if handle.is_null() {
-            return None;
-        }
-        // SAFETY: the handle is as large as libuv asked for, and nobody else uses it.
-        let status = unsafe { (uv.poll_init)(uv_loop, handle, socket) };
+        // Aligned as `malloc` aligns.
+        let memory = vec![0; size.div_ceil(size_of::<u128>())].into_boxed_slice();
+        let memory: *mut [u128] = Box::into_raw(memory);
+        let handle: Handle = memory.cast();
+        // SAFETY: by the caller, this is the loop's thread; the handle is as large as libuv asked
+        // for, and nobody else uses it.
+        let status = unsafe { (uv.poll_init)(uv_loop, handle, socket.as_raw_fd()) };
         if status != 0 {
-            // SAFETY: a handle whose init failed is not known to the loop.
-            unsafe { dealloc(handle.cast(), layout) };
+            // SAFETY: it came from a box, and libuv does not know a handle whose init failed.
+            drop(unsafe { Box::from_raw(memory) });
             return None;
         }
         let data = Box::new(Data {
-            layout,
-            on_event,
-            on_close: None,
+            memory,
+            _socket: socket,
+            on_event: Rc::new(on_event),
         });
-        // SAFETY: the handle is initialised; the data is freed when it is closed, not before.
+        // SAFETY: the handle is initialised. The data is freed with it, by `on_closed`.
         unsafe {
             (uv.handle_set_data)(handle, Box::into_raw(data).cast());
             (uv.unref)(handle);
         }
-        let poll = Self { uv, handle };
-        poll.listen(false);
-        Some(poll)
+        let poll = Self {
+            uv,
+            handle,
+            writable: Cell::new(false),
+        };
+        poll.start().then_some(poll)
     }
 
-    /// Sets what to wait for: reading, and writing too if asked for.
-    pub fn listen(&self, writable: bool) {
-        let events = if writable {
+    /// Sets whether to wait for writing too. Whether libuv goes on watching.
+    pub fn listen(&self, writable: bool) -> bool {
+        self.writable.replace(writable) == writable || self.start()
+    }
+
+    fn start(&self) -> bool {
+        let events = if self.writable.get() {
             UV_READABLE | UV_WRITABLE
         } else {
             UV_READABLE
         };
-        // SAFETY: the handle is not closed. It fails only for a handle that is being closed.
-        unsafe { (self.uv.poll_start)(self.handle, events, on_event) };
-    }
-
-    /// `on_close`, which must not panic, is called when libuv has let go of the socket.
-    pub fn close(self, on_close: impl FnOnce() + 'static) {
-        // SAFETY: the handle is not closed yet, as that takes `self`. Its data is only used on this
-        // thread, and no reference to this field exists.
-        unsafe {
-            let data: *mut Data = (self.uv.handle_get_data)(self.handle).cast();
-            (&raw mut (*data).on_close).write(Some(Box::new(on_close)));
-            (self.uv.close)(self.handle, on_closed);
-        }
+        // SAFETY: the handle is initialised and not closed, which only `drop` does.
+        unsafe { (self.uv.poll_start)(self.handle, events, on_event) == 0 }
     }
 }
 
-unsafe extern "C" fn on_event(handle: Handle, _status: c_int, _events: c_int) {
-    let Some(uv) = UV.as_ref() else { return };
-    // SAFETY: libuv calls this for handles made above, whose data lives until they are closed.
-    let on_event = unsafe {
-        let data: *const Data = (uv.handle_get_data)(handle).cast();
-        Rc::clone(&(*data).on_event)
-    };
-    // Only the clone is used from here on: JavaScript may run the loop, and so close the handle,
-    // before this returns.
-    on_event();
+impl Drop for Poll {
+    fn drop(&mut self) {
+        // SAFETY: the handle is initialised, and closed only here, once. This is the thread of its
+        // loop, as a `Poll` cannot leave it. What the handle needs is freed by `on_closed`.
+        unsafe { (self.uv.close)(self.handle, on_closed) };
+    }
+}
+
+unsafe extern "C" fn on_event(handle: Handle, status: c_int, _events: c_int) {
+    contain(|| {
+        let Some(uv) = UV.as_ref() else { return };
+        // SAFETY: libuv calls this for handles made above, whose data lives until `on_closed`.
+        // Only the clone is used afterwards: JavaScript may run the loop, and so close and free
+        // the handle, before this returns.
+        let on_event = unsafe {
+            let data: *const Data = (uv.handle_get_data)(handle).cast();
+            Rc::clone(&(*data).on_event)
+        };
+        // A socket with an error gets no more events: libuv has stopped watching it.
+        on_event(if status < 0 {
+            Event::Broken
+        } else {
+            Event::Ready
+        });
+    });
 }
 
 unsafe extern "C" fn on_closed(handle: Handle) {
-    let Some(uv) = UV.as_ref() else { return };
-    // SAFETY: libuv calls this once, when it has no use for the handle any more.
-    let data = unsafe { Box::from_raw((uv.handle_get_data)(handle).cast::<Data>()) };
-    // SAFETY: it was allocated with this layout.
-    unsafe { dealloc(handle.cast(), data.layout) };
-    let Data { on_close, .. } = *data;
-    if let Some(on_close) = on_close {
-        on_close();
-    }
+    contain(|| {
+        let Some(uv) = UV.as_ref() else { return };
+        // SAFETY: libuv calls this once for a handle made above, and does not use it afterwards:
+        // both boxes are ours again.
+        let data = unsafe {
+            let data = Box::from_raw((uv.handle_get_data)(handle).cast::<Data>());
+            drop(Box::from_raw(data.memory));
+            data
+        };
+        drop(data);
+    });
 }

@@ -20,7 +20,7 @@ use super::scripts::Call;
 use super::watchdog::Watchdog;
 use super::wire::Wire;
 use crate::error::{Error, Result};
-use crate::event_loop::{EventLoop, Interest, Watched};
+use crate::event_loop::{Event, EventLoop, Interest, Watched};
 
 /// Requests that may wait for their answers.
 const MOST_WAITING: usize = 1 << 16;
@@ -169,15 +169,23 @@ impl Lane {
         state.wire.write(&mut state.output)
     }
 
-    /// Reads what is there.
-    fn read(&self, state: &mut State, answers: &mut Answers) -> Result<()> {
+    /// Reads what is there. Whether anything was.
+    fn read(&self, state: &mut State, answers: &mut Answers) -> Result<bool> {
         let before = state.input.len();
         let read = state.wire.read(&mut state.input);
-        if state.input.len() > before {
+        let came = state.input.len() > before;
+        if came {
             state.answered = Instant::now();
         }
         self.take_answers(state, answers)?;
-        read.map_err(|cause| error::lost().cause(cause).outcome_unknown())
+        read.map_err(|cause| error::lost().cause(cause).outcome_unknown())?;
+        Ok(came)
+    }
+
+    /// Reads up to what broke the connection, which fails.
+    fn read_to_the_end(&self, state: &mut State, answers: &mut Answers) -> Result<bool> {
+        while self.read(state, answers)? {}
+        Err(error::lost().outcome_unknown())
     }
 
     fn take_answers(&self, state: &mut State, answers: &mut Answers) -> Result<()> {
@@ -257,18 +265,22 @@ fn deliver(answers: Answers) {
 }
 
 impl Watched for Lane {
-    fn socket(&self) -> &TcpStream {
-        &self.socket
+    fn socket(&self) -> Arc<TcpStream> {
+        Arc::clone(&self.socket)
     }
 
-    fn turn(&self, readable: bool) -> Interest {
+    fn turn(&self, event: Event) -> Interest {
         let mut answers = Vec::new();
         let mut state = self.lock();
         let going = !self.over.is_cancelled();
-        if readable && going {
-            match self.read(&mut state, &mut answers) {
+        if event != Event::Gathered && going {
+            let read = match event {
+                Event::Broken => self.read_to_the_end(&mut state, &mut answers),
+                _ => self.read(&mut state, &mut answers),
+            };
+            match read {
                 // Only now: what came in time is not late because it is read late.
-                Ok(()) => self.expire(&mut state, &mut answers),
+                Ok(_) => self.expire(&mut state, &mut answers),
                 Err(failure) => answers.append(&mut self.fail(&mut state, failure)),
             }
         }

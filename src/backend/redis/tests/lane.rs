@@ -13,7 +13,7 @@ use crate::backend::redis::lane::{Answer, Lane, LaneSlot};
 use crate::backend::redis::scripts::{self, Call};
 use crate::backend::redis::wire::Wire;
 use crate::error::{Error, ErrorCode};
-use crate::event_loop::{EventLoop, Interest, Watched};
+use crate::event_loop::{Event, EventLoop, Interest, Watched};
 
 #[derive(Default)]
 struct Loop {
@@ -86,7 +86,7 @@ impl Setup {
     }
 
     fn turn(&self) -> Interest {
-        self.lane().turn(true)
+        self.lane().turn(Event::Ready)
     }
 
     fn lane(&self) -> Arc<dyn Watched> {
@@ -238,7 +238,7 @@ async fn what_came_in_time_is_not_late_because_it_is_read_late() {
     let answer = setup.send("a").unwrap();
     setup.says(":1\r\n");
     std::thread::sleep(3 * SHORT);
-    setup.lane().turn(false);
+    setup.lane().turn(Event::Gathered);
     assert_eq!(setup.answer(answer).await, Ok(Value::Int(1)));
 }
 
@@ -254,6 +254,22 @@ async fn a_broken_connection_fails_all_who_wait() {
         assert!(setup.link_over.is_cancelled());
     }
     assert_eq!(setup.turn(), Interest::Nothing);
+}
+
+#[tokio::test]
+async fn what_came_before_a_reset_is_answered_and_the_rest_fails_in_the_same_turn() {
+    let mut setup = set_up(LONG);
+    let [mut first, mut second] = ["a", "b"].map(|name| setup.send(name).unwrap());
+    setup.says(":1\r\n");
+    let (lane, link_over) = (setup.lane(), setup.link_over.clone());
+    // Closed before the requests were read, it resets the connection.
+    drop(setup);
+    assert_eq!(lane.turn(Event::Broken), Interest::Nothing);
+    assert_eq!(first.try_recv().unwrap(), Ok(Value::Int(1)));
+    let error = second.try_recv().unwrap().unwrap_err();
+    assert_eq!(error.code, ErrorCode::ServiceUnavailable);
+    assert!(error.outcome_unknown);
+    assert!(link_over.is_cancelled());
 }
 
 #[tokio::test]
