@@ -3,12 +3,12 @@
 use redis::{FromRedisValue, Value};
 use serde::Deserialize;
 
-use super::error;
+use crate::backend::redis::error;
 use crate::backend::{AcquireOutcome, ExtendOutcome, LockRecord, Miss, ReleaseOutcome};
 use crate::error::{Error, Result};
 use crate::lock::{Fence, LockId};
 
-pub fn acquired(reply: Value) -> Result<AcquireOutcome> {
+pub(crate) fn acquired(reply: Value) -> Result<AcquireOutcome> {
     match reply {
         Value::Int(0) => Ok(AcquireOutcome::Locked { free_in: None }),
         reply => {
@@ -22,14 +22,14 @@ pub fn acquired(reply: Value) -> Result<AcquireOutcome> {
     }
 }
 
-pub fn released(reply: Value) -> Result<ReleaseOutcome> {
+pub(crate) fn released(reply: Value) -> Result<ReleaseOutcome> {
     match reply {
         Value::Int(1) => Ok(ReleaseOutcome::Released),
         reply => Ok(ReleaseOutcome::Missed(missed(reply)?)),
     }
 }
 
-pub fn extended(reply: Value) -> Result<ExtendOutcome> {
+pub(crate) fn extended(reply: Value) -> Result<ExtendOutcome> {
     match reply {
         Value::Array(_) => {
             let (_, expires_at_ms): (i64, u64) = read(reply)?;
@@ -48,14 +48,14 @@ fn missed(reply: Value) -> Result<Miss> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Presence {
+pub(crate) enum Presence {
     Locked,
     Free,
     /// Expired long ago, and still there.
     Stale(LockId),
 }
 
-pub fn presence(reply: Value) -> Result<Presence> {
+pub(crate) fn presence(reply: Value) -> Result<Presence> {
     match reply {
         Value::Int(1) => Ok(Presence::Locked),
         Value::Int(0) => Ok(Presence::Free),
@@ -77,7 +77,7 @@ struct Stored {
     fence: String,
 }
 
-pub fn found(reply: Value) -> Result<Option<LockRecord>> {
+pub(crate) fn found(reply: Value) -> Result<Option<LockRecord>> {
     let Some(json) = read::<Option<Vec<u8>>>(reply)? else {
         return Ok(None);
     };

@@ -10,14 +10,14 @@ use crate::lock::{Key, LockId};
 const BUDGET: KeyBudget = KeyBudget::REDIS;
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct LockKeys {
-    pub lock: String,
-    pub fence: String,
+pub(crate) struct LockKeys {
+    pub(crate) lock: String,
+    pub(crate) fence: String,
 }
 
 /// Makes key names under one prefix.
 #[derive(Debug)]
-pub struct Keyspace {
+pub(crate) struct Keyspace {
     prefix: String,
     /// What every key starts with as long as it is short enough.
     start: String,
@@ -26,7 +26,7 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    pub fn new(prefix: &str, cluster: bool, outer: &str) -> Result<Self> {
+    pub(crate) fn new(prefix: &str, cluster: bool, outer: &str) -> Result<Self> {
         let prefix = prefix.trim_end_matches(':');
         if prefix.contains("fence:") || prefix.ends_with("fence") {
             return Err(Error::invalid_argument(
@@ -51,7 +51,7 @@ impl Keyspace {
         Ok(keyspace)
     }
 
-    pub fn lock_keys(&self, key: &Key) -> Result<LockKeys> {
+    pub(crate) fn lock_keys(&self, key: &Key) -> Result<LockKeys> {
         let key = key.as_str();
         // As they stand they could name a fence counter or an index of another key.
         let dangerous = key.starts_with("fence:") || key.starts_with("id:");
@@ -74,7 +74,7 @@ impl Keyspace {
         })
     }
 
-    pub fn index_key(&self, lock_id: LockId) -> Result<String> {
+    pub(crate) fn index_key(&self, lock_id: LockId) -> Result<String> {
         if self.is_short(LOCK_ID_LENGTH) {
             return Ok([&self.start, "id:", lock_id.as_str()].concat());
         }
