@@ -1,25 +1,35 @@
 //! What the scripts answer.
 
+use std::time::Duration;
+
 use redis::{FromRedisValue, Value};
 use serde::Deserialize;
 
 use crate::backend::redis::error;
 use crate::backend::{AcquireOutcome, ExtendOutcome, LockRecord, Miss, ReleaseOutcome};
 use crate::error::{Error, Result};
+use crate::lock::ttl::MAX_TTL_MS;
 use crate::lock::{Fence, LockId};
 
 pub(crate) fn acquired(reply: Value) -> Result<AcquireOutcome> {
     match reply {
-        Value::Int(0) => Ok(AcquireOutcome::Locked { free_in: None }),
-        reply => {
-            // If this cannot be read there may be a lock all the same.
-            let (fence, expires_at_ms): (u64, u64) = read(reply).map_err(Error::outcome_unknown)?;
-            Ok(AcquireOutcome::Acquired {
-                fence: Fence::from_stored(fence).map_err(Error::outcome_unknown)?,
-                expires_at_ms,
-            })
-        }
+        Value::Int(left @ ..0) => Ok(AcquireOutcome::Locked {
+            // Whatever somebody else may have stored as its end.
+            free_in: Some(Duration::from_millis(left.unsigned_abs().min(MAX_TTL_MS))),
+        }),
+        // If this cannot be read there may be a lock all the same.
+        reply => granted(reply).map_err(Error::outcome_unknown),
     }
+}
+
+fn granted(reply: Value) -> Result<AcquireOutcome> {
+    let (1, fence, expires_at_ms) = read::<(i64, String, u64)>(reply)? else {
+        return Err(error::unexpected_reply());
+    };
+    Ok(AcquireOutcome::Acquired {
+        fence: Fence::parse(&fence)?,
+        expires_at_ms,
+    })
 }
 
 pub(crate) fn released(reply: Value) -> Result<ReleaseOutcome> {
@@ -108,13 +118,32 @@ mod tests {
     #[test]
     fn nonsense_is_an_error() {
         let nonsense = || Value::SimpleString("nonsense".to_owned());
-        assert!(acquired(nonsense()).unwrap_err().outcome_unknown);
+        let fence = || Value::SimpleString("000000000000001".to_owned());
+        for no_grant in [
+            nonsense(),
+            Value::Int(0),
+            Value::Int(1),
+            Value::Array(vec![Value::Int(1), Value::Int(2)]),
+            Value::Array(vec![Value::Int(2), fence(), Value::Int(3)]),
+            Value::Array(vec![Value::Int(1), Value::Int(7), Value::Int(3)]),
+        ] {
+            assert!(acquired(no_grant).unwrap_err().outcome_unknown);
+        }
         assert!(released(nonsense()).is_err());
         assert!(extended(nonsense()).is_err());
         assert!(extended(Value::Array(vec![nonsense()])).is_err());
         assert!(found(Value::BulkString(b"{}".to_vec())).is_err());
         assert_eq!(presence(nonsense()).unwrap(), Presence::Free);
         assert!(presence(Value::Nil).is_err());
+    }
+
+    #[test]
+    fn how_long_it_is_locked_is_a_sane_time() {
+        for (reply, ms) in [(-1, 1), (-5000, 5000), (i64::MIN, MAX_TTL_MS)] {
+            let free_in = Some(Duration::from_millis(ms));
+            let locked = acquired(Value::Int(reply)).unwrap();
+            assert_eq!(locked, AcquireOutcome::Locked { free_in });
+        }
     }
 
     #[test]
