@@ -12,10 +12,10 @@ use super::format::keys::Keyspace;
 use super::format::reply::{self, Presence};
 use super::format::scripts::{self, Call};
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery,
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
     ReleaseOutcome, Warnings,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event_loop::EventLoop;
 use crate::lock::{Key, LockId, Ttl};
 
@@ -70,6 +70,11 @@ impl RedisBackend {
             cleaning.store(false, Ordering::Relaxed);
         });
     }
+}
+
+/// Redis would take a sign, and spaces.
+fn is_cursor(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit()) && text.parse::<u64>().is_ok()
 }
 
 #[async_trait]
@@ -137,6 +142,26 @@ impl Backend for RedisBackend {
             args: &[lock_id],
         };
         reply::found(self.client.run(&call).await?)
+    }
+
+    async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
+        let cursor = after.unwrap_or("0");
+        if !is_cursor(cursor) {
+            return Err(Error::invalid_argument(
+                "Not a place in a list of locks: pass what the page before said",
+            ));
+        }
+        let call = Call {
+            script: &scripts::LIST,
+            keys: &[self.keyspace.start()],
+            args: &[
+                cursor,
+                &self.keyspace.pattern(),
+                &self.keyspace.fence_start(),
+                &limit.to_string(),
+            ],
+        };
+        reply::page(self.client.run(&call).await?, &self.keyspace)
     }
 
     async fn close(&self) {

@@ -26,7 +26,7 @@ fn from_code(code: &str) -> Error {
         ),
         "NOPERM" => (
             ErrorCode::AuthFailed,
-            "The Redis user may not do this: it needs EVALSHA, EVAL and the commands GET, SET, DEL, INCR, DECR and TIME on the keys under keyPrefix",
+            "The Redis user may not do this: it needs EVALSHA, EVAL and the commands GET, SET, DEL, INCR, DECR and TIME, and for lists of locks SCAN and GETRANGE, on the keys under keyPrefix",
         ),
         "WRONGTYPE" => (
             ErrorCode::InvalidArgument,

@@ -82,6 +82,37 @@ impl Keyspace {
         Ok(self.outside(index))
     }
 
+    /// What the names of all entries start with.
+    pub(crate) fn start(&self) -> &str {
+        &self.start
+    }
+
+    /// What the names of fence counters start with, unless they are shortened.
+    pub(crate) fn fence_start(&self) -> String {
+        let separator = if self.prefix.is_empty() { "" } else { ":" };
+        format!("{}fence:{}{separator}", self.start, self.prefix)
+    }
+
+    /// A pattern, as Redis has them, that all names match.
+    pub(crate) fn pattern(&self) -> String {
+        let mut pattern = String::with_capacity(self.start.len() + 1);
+        for c in self.start.chars() {
+            if matches!(c, '*' | '?' | '[' | '\\') {
+                pattern.push('\\');
+            }
+            pattern.push(c);
+        }
+        pattern.push('*');
+        pattern
+    }
+
+    /// Whether the lock of the user's key `key` is stored under `name`.
+    pub(crate) fn is_name_of(&self, name: &str, key: &str) -> bool {
+        Key::new(key)
+            .and_then(|key| self.lock_keys(&key))
+            .is_ok_and(|keys| keys.lock == name)
+    }
+
     /// Whether even the fence key of a key with this many bytes fits without being shortened.
     fn is_short(&self, bytes: usize) -> bool {
         self.prefix.len() + "::fence:".len() + bytes + BUDGET.reserve_bytes <= BUDGET.limit_bytes
@@ -176,6 +207,12 @@ mod tests {
         }
         assert!(Keyspace::new(&"p".repeat(960), false, "").is_err());
         assert!(Keyspace::new(&"p".repeat(900), false, "").is_ok());
+    }
+
+    #[test]
+    fn a_pattern_means_its_characters() {
+        let keyspace = Keyspace::new("a*b?c[d]\\", false, "").unwrap();
+        assert_eq!(keyspace.pattern(), "a\\*b\\?c\\[d]\\\\:*");
     }
 
     proptest! {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use redis::{FromRedisValue, Value};
 use serde::Deserialize;
 
+use super::keys::Keyspace;
 use crate::backend::redis::error;
-use crate::backend::{AcquireOutcome, ExtendOutcome, LockRecord, Miss, ReleaseOutcome};
+use crate::backend::{AcquireOutcome, ExtendOutcome, LockRecord, Miss, Page, ReleaseOutcome};
 use crate::error::{Error, Result};
 use crate::lock::ttl::MAX_TTL_MS;
 use crate::lock::{Fence, LockId};
@@ -91,20 +92,43 @@ pub(crate) fn found(reply: Value) -> Result<Option<LockRecord>> {
     let Some(json) = read::<Option<Vec<u8>>>(reply)? else {
         return Ok(None);
     };
+    record(&json).map(Some)
+}
+
+fn record(json: &[u8]) -> Result<LockRecord> {
     let not_a_lock = || {
         Error::internal(
             "What is stored under this key is not a lock: something else writes under keyPrefix",
         )
     };
-    let stored: Stored = serde_json::from_slice(&json).map_err(|_| not_a_lock())?;
-    Ok(Some(LockRecord {
+    let stored: Stored = serde_json::from_slice(json).map_err(|_| not_a_lock())?;
+    Ok(LockRecord {
         lock_id: LockId::parse(&stored.lock_id).map_err(|_| not_a_lock())?,
         key: stored.key,
         // A float becomes the nearest integer that there is.
         expires_at_ms: stored.expires_at_ms as u64,
         acquired_at_ms: stored.acquired_at_ms as u64,
         fence: Fence::parse(&stored.fence)?,
-    }))
+    })
+}
+
+/// Of what was found under our names, those that really are locks.
+pub(crate) fn page(reply: Value, keyspace: &Keyspace) -> Result<Page> {
+    let mut values = read::<Vec<Vec<u8>>>(reply)?.into_iter();
+    let next = values.next().ok_or_else(error::unexpected_reply)?;
+    let next = String::from_utf8(next).map_err(|_| error::unexpected_reply())?;
+    let mut locks = Vec::new();
+    while let (Some(name), Some(stored)) = (values.next(), values.next()) {
+        if let Ok(lock) = record(&stored)
+            && str::from_utf8(&name).is_ok_and(|name| keyspace.is_name_of(name, &lock.key))
+        {
+            locks.push(lock);
+        }
+    }
+    Ok(Page {
+        locks,
+        next: (next != "0").then_some(next),
+    })
 }
 
 fn read<T: FromRedisValue>(value: Value) -> Result<T> {

@@ -24,6 +24,7 @@ pub(crate) static RELEASE: LazyLock<Script> = script!("scripts/release.lua");
 pub(crate) static EXTEND: LazyLock<Script> = script!("scripts/extend.lua");
 pub(crate) static LOOKUP: LazyLock<Script> = script!("scripts/lookup.lua");
 pub(crate) static IS_LOCKED: LazyLock<Script> = script!("scripts/is_locked.lua");
+pub(crate) static LIST: LazyLock<Script> = script!("scripts/list.lua");
 pub(crate) static CLEANUP: LazyLock<Script> = script!("scripts/cleanup.lua");
 
 /// One call of a script.
