@@ -164,6 +164,20 @@ impl Backend for RedisBackend {
         reply::page(self.client.run(&call).await?, &self.keyspace)
     }
 
+    async fn force_release(&self, key: &Key) -> Result<bool> {
+        let call = Call {
+            script: &scripts::FORCE_RELEASE,
+            keys: &[
+                &self.keyspace.lock_keys(key)?.lock,
+                // The holder's is found there, unless its name had to be shortened: then it stays
+                // until its time is over, and leads nowhere.
+                &self.keyspace.index_start(),
+            ],
+            args: &[],
+        };
+        reply::taken_away(self.client.run(&call).await?)
+    }
+
     async fn close(&self) {
         self.client.close();
     }

@@ -82,6 +82,11 @@ impl Keyspace {
         Ok(self.outside(index))
     }
 
+    /// What the names of indexes start with, unless they are shortened.
+    pub(crate) fn index_start(&self) -> String {
+        format!("{}id:", self.start)
+    }
+
     /// What the names of all entries start with.
     pub(crate) fn start(&self) -> &str {
         &self.start

@@ -77,6 +77,14 @@ pub(crate) fn presence(reply: Value) -> Result<Presence> {
     }
 }
 
+pub(crate) fn taken_away(reply: Value) -> Result<bool> {
+    match reply {
+        Value::Int(1) => Ok(true),
+        Value::Int(0) => Ok(false),
+        _ => Err(error::unexpected_reply()),
+    }
+}
+
 /// As stored. Fields that others may have added are left alone.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -10,22 +10,26 @@ pub(crate) struct Script {
 }
 
 macro_rules! script {
-    ($file:literal) => {
+    ($($part:literal),+) => {
         LazyLock::new(|| {
-            let code = concat!(include_str!("scripts/stored.lua"), include_str!($file));
+            let code = concat!(
+                include_str!("scripts/stored.lua"),
+                $(include_str!(concat!("scripts/", $part))),+
+            );
             let hash = redis::Script::new(code).get_hash().to_owned();
             Script { code, hash }
         })
     };
 }
 
-pub(crate) static ACQUIRE: LazyLock<Script> = script!("scripts/acquire.lua");
-pub(crate) static RELEASE: LazyLock<Script> = script!("scripts/release.lua");
-pub(crate) static EXTEND: LazyLock<Script> = script!("scripts/extend.lua");
-pub(crate) static LOOKUP: LazyLock<Script> = script!("scripts/lookup.lua");
-pub(crate) static IS_LOCKED: LazyLock<Script> = script!("scripts/is_locked.lua");
-pub(crate) static LIST: LazyLock<Script> = script!("scripts/list.lua");
-pub(crate) static CLEANUP: LazyLock<Script> = script!("scripts/cleanup.lua");
+pub(crate) static ACQUIRE: LazyLock<Script> = script!("acquire.lua");
+pub(crate) static RELEASE: LazyLock<Script> = script!("release.lua");
+pub(crate) static EXTEND: LazyLock<Script> = script!("extend.lua");
+pub(crate) static LOOKUP: LazyLock<Script> = script!("lookup.lua");
+pub(crate) static IS_LOCKED: LazyLock<Script> = script!("lock_id.lua", "is_locked.lua");
+pub(crate) static LIST: LazyLock<Script> = script!("list.lua");
+pub(crate) static FORCE_RELEASE: LazyLock<Script> = script!("lock_id.lua", "force_release.lua");
+pub(crate) static CLEANUP: LazyLock<Script> = script!("cleanup.lua");
 
 /// One call of a script.
 pub(crate) struct Call<'a> {

@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::server::{Server, request};
 use crate::backend::redis::RedisBackend;
-use crate::backend::{Backend, LockRecord};
+use crate::backend::{AcquireOutcome, Backend, LockRecord, Miss, ReleaseOutcome};
 use crate::error::ErrorCode;
+use crate::lock::Key;
 
 async fn all(backend: &RedisBackend, limit: usize) -> BTreeMap<String, LockRecord> {
     let mut locks = BTreeMap::new();
@@ -118,4 +119,64 @@ async fn a_place_that_is_none_is_refused() {
         assert_eq!(error.code, ErrorCode::InvalidArgument, "{bad}");
     }
     assert!(backend.list(Some("18446744073709551615"), 10).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_lock_is_taken_away_with_all_but_its_counter() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    for name in ["k", "id:AAAAAAAAAAAAAAAAAAAAAA"] {
+        let lock = request(name, 30_000);
+        let other = request("other", 30_000);
+        assert!(!backend.force_release(&lock.key).await.unwrap());
+        backend.acquire(&lock).await.unwrap();
+        backend.acquire(&other).await.unwrap();
+        assert!(backend.force_release(&lock.key).await.unwrap());
+        assert!(!backend.force_release(&lock.key).await.unwrap());
+        assert_eq!(
+            backend.release(lock.lock_id).await.unwrap(),
+            ReleaseOutcome::Missed(Miss::NotFound)
+        );
+        backend.release(other.lock_id).await.unwrap();
+        let left: Vec<String> = server.run(&["KEYS", "*"]).await;
+        assert!(left.iter().all(|name| name.starts_with("syncguard:fence:")));
+        let next = backend.acquire(&lock).await.unwrap();
+        assert!(matches!(next, AcquireOutcome::Acquired { fence, .. } if fence.value() == 2));
+        backend.release(lock.lock_id).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn only_what_belongs_to_a_lock_is_taken_away() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    let key = Key::new("k").unwrap();
+    let id = "AAAAAAAAAAAAAAAAAAAAAA";
+    let write = async |lock_id: &str, expires_at_ms: u64| {
+        let json = format!(
+            r#"{{"lockId": "{lock_id}", "expiresAtMs": {expires_at_ms}, "acquiredAtMs": 1, "key": "k", "fence": "000000000000001"}}"#
+        );
+        let _: () = server.run(&["SET", "syncguard:k", &json]).await;
+    };
+    // Written by others, and held with an index that leads to another lock.
+    let index = format!("syncguard:id:{id}");
+    let _: () = server.run(&["SET", &index, "syncguard:other"]).await;
+    let _: () = server
+        .run(&["SET", "syncguard:id:short", "syncguard:k"])
+        .await;
+    for lock_id in [id, "short"] {
+        write(lock_id, u64::from(u32::MAX) * 1000).await;
+        assert!(backend.force_release(&key).await.unwrap());
+    }
+    // It is over, and so it was not live.
+    write(id, 5).await;
+    assert!(!backend.force_release(&key).await.unwrap());
+    let mut left: Vec<String> = server.run(&["KEYS", "*"]).await;
+    left.sort();
+    assert_eq!(left, [index, "syncguard:id:short".to_owned()]);
+
+    let _: () = server.run(&["SET", "syncguard:k", "something else"]).await;
+    let error = backend.force_release(&key).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::Internal);
+    assert_eq!(server.run::<u32>(&["EXISTS", "syncguard:k"]).await, 1);
 }
