@@ -10,7 +10,7 @@ import {
   unreadableOptions,
   unwrap,
 } from "../../base/errors.js";
-import { formatFence, logFenceWarning } from "../../base/fence.js";
+import { logFenceWarning } from "../../base/fence.js";
 import { decorateAcquireResult, rememberHooks } from "../../lock/handle.js";
 import { generateLockId, normalizeAndValidateKey, validateLockId } from "../../base/keys.js";
 import { redisIndexKey, redisKeys, redisScripts } from "../../native/addon.js";
@@ -210,13 +210,13 @@ export function createEvalBackend(known, config, options, capabilities) {
     try {
       reply = await run("acquire", keys, [lockId, String(ttlMs), json], signal, { key });
       if (Array.isArray(reply)) {
-        const fence = formatFence(Number(reply[0]));
+        const fence = String(reply[1]);
         if (fence > FENCE_THRESHOLDS.WARN) logFenceWarning(fence, key);
-        const result = { ok: true, lockId, expiresAtMs: Number(reply[1]), fence };
+        const result = { ok: true, lockId, expiresAtMs: Number(reply[2]), fence };
         const { onReleaseError, disposeTimeoutMs } = hooks;
         return decorateAcquireResult(backend, result, key, onReleaseError, disposeTimeoutMs);
       }
-      if (Number(reply) !== 0) throw unexpectedReply({ key });
+      if (!(Number(reply) < 0)) throw unexpectedReply({ key });
     } catch (error) {
       if (/** @type {any} */ (error).outcomeUnknown === true) {
         const undone = undo(lockId, ttlMs);

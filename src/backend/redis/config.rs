@@ -14,20 +14,20 @@ const DEFAULT_TIMEOUT_MS: f64 = 5000.0;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RedisConfig {
-    pub deployment: Deployment,
+    pub(super) deployment: Deployment,
     #[serde(default)]
-    pub login: Login,
-    pub tls: Option<TlsOptions>,
+    pub(super) login: Login,
+    pub(super) tls: Option<TlsOptions>,
     /// 4 or 6 to use only that version of IP.
-    pub family: Option<u8>,
-    pub key_prefix: Option<String>,
+    pub(super) family: Option<u8>,
+    pub(super) key_prefix: Option<String>,
     /// A prefix that the user's Redis client puts before every key.
     #[serde(default)]
-    pub client_key_prefix: String,
+    pub(super) client_key_prefix: String,
     #[serde(default)]
-    pub cleanup_in_is_locked: bool,
-    pub connect_timeout_ms: Option<f64>,
-    pub operation_timeout_ms: Option<f64>,
+    pub(super) cleanup_in_is_locked: bool,
+    pub(super) connect_timeout_ms: Option<f64>,
+    pub(super) operation_timeout_ms: Option<f64>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -37,7 +37,7 @@ pub struct RedisConfig {
     rename_all_fields = "camelCase",
     deny_unknown_fields
 )]
-pub enum Deployment {
+pub(crate) enum Deployment {
     Server {
         node: Node,
     },
@@ -60,13 +60,13 @@ pub enum Deployment {
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-pub enum Node {
+pub(crate) enum Node {
     Tcp { host: String, port: u16 },
     Unix { path: String },
 }
 
 impl Node {
-    pub fn tcp(host: &str, port: u16) -> Self {
+    pub(super) fn tcp(host: &str, port: u16) -> Self {
         Self::Tcp {
             host: host.to_owned(),
             port,
@@ -76,11 +76,11 @@ impl Node {
 
 #[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Login {
-    pub username: Option<String>,
-    pub password: Option<String>,
-    pub db: u32,
-    pub client_name: Option<String>,
+pub(crate) struct Login {
+    pub(super) username: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) db: u32,
+    pub(super) client_name: Option<String>,
 }
 
 /// Passwords are never printed.
@@ -91,19 +91,19 @@ impl fmt::Debug for Login {
 }
 
 impl RedisConfig {
-    pub fn is_cluster(&self) -> bool {
+    pub(super) fn is_cluster(&self) -> bool {
         matches!(self.deployment, Deployment::Cluster { .. })
     }
 
-    pub fn connect_timeout(&self) -> Result<Duration> {
+    pub(super) fn connect_timeout(&self) -> Result<Duration> {
         timeout("connectTimeoutMs", self.connect_timeout_ms)
     }
 
-    pub fn operation_timeout(&self) -> Result<Duration> {
+    pub(super) fn operation_timeout(&self) -> Result<Duration> {
         timeout("operationTimeoutMs", self.operation_timeout_ms)
     }
 
-    pub fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         match &self.deployment {
             Deployment::Server { .. } => {}
             Deployment::Sentinel {

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorCode};
 use crate::lock::fence;
 
 /// An error that the server answered with: the request had no effect.
-pub fn from_server(error: &ServerError) -> Error {
+pub(super) fn from_server(error: &ServerError) -> Error {
     let details = error.details().unwrap_or_default();
     from_code(match error.code() {
         // Redis before version 7 wraps what a command in a script failed with.
@@ -26,7 +26,7 @@ fn from_code(code: &str) -> Error {
         ),
         "NOPERM" => (
             ErrorCode::AuthFailed,
-            "The Redis user may not do this: it needs EVALSHA, EVAL and the commands GET, SET, DEL, INCR, DECR and TIME on the keys under keyPrefix",
+            "The Redis user may not do this: it needs EVALSHA, EVAL and the commands GET, SET, DEL, INCR, DECR and TIME, and for lists of locks SCAN and GETRANGE, on the keys under keyPrefix",
         ),
         "WRONGTYPE" => (
             ErrorCode::InvalidArgument,
@@ -116,7 +116,7 @@ fn wrapped_code(details: &str) -> &str {
 }
 
 /// The connection broke: whatever was sent may or may not have taken effect.
-pub fn from_connection(error: &RedisError) -> Error {
+pub(super) fn from_connection(error: &RedisError) -> Error {
     let io = std::error::Error::source(error).and_then(|cause| {
         cause.downcast_ref::<std::io::Error>().or_else(|| {
             cause
@@ -135,15 +135,15 @@ pub fn from_connection(error: &RedisError) -> Error {
 }
 
 /// As nobody knows what the answer was, the request may have taken effect.
-pub fn not_redis() -> Error {
+pub(super) fn not_redis() -> Error {
     Error::internal("The server's answer is not of the Redis protocol").outcome_unknown()
 }
 
-pub fn lost() -> Error {
+pub(super) fn lost() -> Error {
     Error::unavailable("The connection to Redis was lost")
 }
 
-pub fn from_tls(error: &std::io::Error) -> Error {
+pub(super) fn from_tls(error: &std::io::Error) -> Error {
     match tls_cause(error) {
         Some(rustls::Error::InvalidCertificate(_)) => Error::new(
             ErrorCode::AuthFailed,
@@ -168,13 +168,13 @@ fn tls_cause(error: &std::io::Error) -> Option<&rustls::Error> {
 }
 
 /// A password for a server that has none: other clients go on, and so do we.
-pub fn no_password_needed(error: &ServerError) -> bool {
+pub(super) fn no_password_needed(error: &ServerError) -> bool {
     let details = error.details().unwrap_or_default();
     details.contains("without any password configured") || details.contains("no password is set")
 }
 
 /// What a server that we know no other for says instead of doing it.
-pub fn from_lone_server(error: &ServerError) -> Error {
+pub(super) fn from_lone_server(error: &ServerError) -> Error {
     match error.code() {
         "MOVED" | "ASK" => from_code("CROSSSLOT"),
         _ => from_server(error),
@@ -182,7 +182,7 @@ pub fn from_lone_server(error: &ServerError) -> Error {
 }
 
 /// What a server that is not part of a cluster says to a question about it.
-pub fn not_a_cluster(error: &ServerError) -> Error {
+pub(super) fn not_a_cluster(error: &ServerError) -> Error {
     if error.code() == "ERR" {
         Error::invalid_argument(
             "The server is not part of a Redis Cluster: pass it as a plain server",
@@ -192,20 +192,29 @@ pub fn not_a_cluster(error: &ServerError) -> Error {
     }
 }
 
-pub fn silent() -> Error {
+pub(super) fn silent() -> Error {
     Error::timeout("The Redis server did not answer in time (operationTimeoutMs)")
 }
 
-pub fn unreachable(cause: impl ToString) -> Error {
+pub(super) fn unreachable(cause: impl ToString) -> Error {
     Error::unavailable("The Redis server could not be reached (connectTimeoutMs)").cause(cause)
 }
 
-pub fn closed() -> Error {
+pub(super) fn closed() -> Error {
     Error::unavailable("The Redis backend was closed")
 }
 
-pub fn unexpected_reply() -> Error {
+pub(super) fn unexpected_reply() -> Error {
     Error::internal("Redis answered with something unexpected: is there a proxy in between?")
+}
+
+/// What an error line of the protocol means, for those who got it through another client.
+pub fn server_error(line: &str) -> Error {
+    let line = line.lines().next().unwrap_or_default();
+    match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) {
+        Ok(redis::Value::ServerError(error)) => from_server(&error),
+        _ => unexpected_reply(),
+    }
 }
 
 #[cfg(test)]

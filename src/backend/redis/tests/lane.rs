@@ -9,9 +9,9 @@ use std::time::Duration;
 use redis::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::backend::redis::format::scripts::{self, Call};
+use crate::backend::redis::lane::wire::Wire;
 use crate::backend::redis::lane::{Answer, Lane, LaneSlot};
-use crate::backend::redis::scripts::{self, Call};
-use crate::backend::redis::wire::Wire;
 use crate::error::{Error, ErrorCode};
 use crate::event_loop::{Event, EventLoop, Interest, Watched};
 

@@ -2,5 +2,6 @@
 
 mod faults;
 mod lane;
+mod looking_around;
 mod operations;
 mod server;

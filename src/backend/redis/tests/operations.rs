@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::server::{Server, request, ttl};
 use crate::backend::{
     AcquireOutcome, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, ReleaseOutcome,
@@ -16,6 +18,13 @@ fn granted(outcome: AcquireOutcome) -> (u64, u64) {
     }
 }
 
+fn locked(outcome: AcquireOutcome) -> u64 {
+    match outcome {
+        AcquireOutcome::Locked { free_in } => free_in.unwrap().as_millis() as u64,
+        AcquireOutcome::Acquired { .. } => panic!("it is not locked"),
+    }
+}
+
 #[tokio::test]
 async fn the_life_of_a_lock() {
     let server = Server::start(&[]).await;
@@ -23,10 +32,8 @@ async fn the_life_of_a_lock() {
     let lock = request("k", 30_000);
     let (fence, expires_at_ms) = granted(backend.acquire(&lock).await.unwrap());
     assert_eq!(fence, 1);
-    assert_eq!(
-        backend.acquire(&request("k", 1000)).await.unwrap(),
-        AcquireOutcome::Locked { free_in: None }
-    );
+    let free_in = locked(backend.acquire(&request("k", 1000)).await.unwrap());
+    assert!((20_000..=30_001).contains(&free_in), "{free_in}");
     assert!(backend.is_locked(&lock.key).await.unwrap());
 
     let by_key = backend.lookup(&LookupQuery::Key(lock.key.clone())).await;
@@ -200,6 +207,19 @@ async fn a_forged_index_reaches_no_other_lock() {
     );
 }
 
+#[tokio::test]
+async fn a_refused_attempt_tells_when_the_next_succeeds() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    for ms in [400, 401, 402] {
+        let key = format!("k{ms}");
+        granted(backend.acquire(&request(&key, ms)).await.unwrap());
+        let free_in = locked(backend.acquire(&request(&key, 1)).await.unwrap());
+        tokio::time::sleep(Duration::from_millis(free_in)).await;
+        granted(backend.acquire(&request(&key, 1)).await.unwrap());
+    }
+}
+
 /// Locks that Redis does not expire by itself: written without a TTL, with other spacing.
 #[tokio::test]
 async fn the_time_tolerance_and_the_cleanup_guard() {
@@ -223,6 +243,11 @@ async fn the_time_tolerance_and_the_cleanup_guard() {
             .await;
     };
 
+    // Held a little longer than it says, as Redis does not end it.
+    write(100).await;
+    let free_in = locked(reader.acquire(&request("k", 1000)).await.unwrap());
+    assert!((1..=901).contains(&free_in), "{free_in}");
+
     // Not yet beyond the tolerance, so held; the new TTL goes into the foreign format.
     write(-20_000).await;
     assert!(reader.is_locked(&key).await.unwrap());
@@ -242,7 +267,7 @@ async fn the_time_tolerance_and_the_cleanup_guard() {
 
     assert!(!cleaner.is_locked(&key).await.unwrap());
     while server.run::<u32>(&["EXISTS", "syncguard:k", &index]).await > 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(
         server

@@ -12,17 +12,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::config::Node;
 use super::driver::Driver;
-use super::error;
-use super::lane::LaneSlot;
 use super::watchdog::Watchdog;
+use crate::backend::redis::config::Node;
+use crate::backend::redis::error;
+use crate::backend::redis::lane::LaneSlot;
 use crate::error::Result;
 
 /// Requests that may wait to be written. More than that wait for their turn.
 const QUEUE: usize = 1 << 16;
 
-pub struct Connection {
+pub(crate) struct Connection {
     node: Node,
     /// How long an answer may take.
     limit: Duration,
@@ -41,7 +41,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub async fn open<S>(node: &Node, stream: S, limit: Duration) -> Result<Self>
+    pub(crate) async fn open<S>(node: &Node, stream: S, limit: Duration) -> Result<Self>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -91,7 +91,7 @@ impl Connection {
     }
 
     /// The server's answer, which may be an error of its own.
-    pub async fn ask(&self, command: &Cmd) -> Result<Value> {
+    pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value> {
         let limit = self.limit;
         let started = Instant::now();
         let mut fresh = self.watchdog.started();
@@ -135,11 +135,11 @@ impl Connection {
         }
     }
 
-    pub fn lane(&self) -> Arc<LaneSlot> {
+    pub(crate) fn lane(&self) -> Arc<LaneSlot> {
         Arc::clone(&self.lane)
     }
 
-    pub fn node(&self) -> &Node {
+    pub(crate) fn node(&self) -> &Node {
         &self.node
     }
 
@@ -153,21 +153,21 @@ impl Connection {
         }
     }
 
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.over.is_cancelled()
     }
 
     /// Cancelled when the connection is over.
-    pub fn over(&self) -> CancellationToken {
+    pub(crate) fn over(&self) -> CancellationToken {
         self.over.clone()
     }
 
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.over.cancel();
     }
 
     /// Gives up the stream without a word to the server.
-    pub fn let_go(&self) {
+    pub(crate) fn let_go(&self) {
         self.driver.end();
     }
 

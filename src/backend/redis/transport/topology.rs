@@ -10,13 +10,13 @@ use std::time::Duration;
 use redis::{FromRedisValue, Value};
 use tokio::time::timeout;
 
-use super::config::Node;
 use super::connection::Connection;
 use super::dialer::Dialer;
-use super::error;
+use crate::backend::redis::config::Node;
+use crate::backend::redis::error;
 use crate::error::{Error, ErrorCode, Result};
 
-pub enum Topology {
+pub(crate) enum Topology {
     Server(Node),
     Sentinel {
         sentinels: Vec<Node>,
@@ -35,11 +35,11 @@ pub enum Topology {
 }
 
 /// Where servers are reached that call themselves `host:port`.
-pub struct Nat(pub HashMap<String, Node>);
+pub(crate) struct Nat(pub(crate) HashMap<String, Node>);
 
 /// What a cluster told us last.
 #[derive(Default)]
-pub struct Known {
+pub(crate) struct Known {
     /// Where a server said that our slot is now.
     moved_to: Option<Node>,
     masters: Vec<Node>,
@@ -56,12 +56,12 @@ impl Nat {
 
 impl Topology {
     /// Whether another server may take over from the one that is connected.
-    pub fn can_change(&self) -> bool {
+    pub(crate) fn can_change(&self) -> bool {
         !matches!(self, Self::Server(_))
     }
 
     /// `limit` bounds each server that is asked for the way.
-    pub async fn connect(&self, dialer: &Dialer, limit: Duration) -> Result<Connection> {
+    pub(crate) async fn connect(&self, dialer: &Dialer, limit: Duration) -> Result<Connection> {
         match self {
             Self::Server(node) => dialer.dial(node).await,
             Self::Sentinel {
@@ -105,7 +105,7 @@ impl Topology {
     }
 
     /// A server of the cluster said that our slot is at `address` now.
-    pub fn moved(&self, address: &str) {
+    pub(crate) fn moved(&self, address: &str) {
         if let Self::Cluster { nat, known, .. } = self
             && let Some(node) = parse_address(address, nat)
         {
@@ -115,7 +115,7 @@ impl Topology {
     }
 
     /// A connection to a server that our slot is on its way to.
-    pub async fn connect_to(&self, dialer: &Dialer, address: &str) -> Result<Connection> {
+    pub(crate) async fn connect_to(&self, dialer: &Dialer, address: &str) -> Result<Connection> {
         match self {
             Self::Cluster { nat, .. } => match parse_address(address, nat) {
                 Some(node) => dialer.dial(&node).await,

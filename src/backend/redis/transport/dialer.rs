@@ -13,35 +13,35 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-use super::config::{Login, Node};
 use super::connection::Connection;
-use super::error;
-use super::lane::Lane;
 use super::lent::lend;
-use super::wire::Wire;
 use crate::backend::Warnings;
+use crate::backend::redis::config::{Login, Node};
+use crate::backend::redis::error;
+use crate::backend::redis::lane::Lane;
+use crate::backend::redis::lane::wire::Wire;
 use crate::backend::tls::Tls;
 use crate::error::{Error, ErrorCode, Result};
 use crate::event_loop::EventLoop;
 
 /// How to connect to a server of the deployment.
 #[derive(Clone)]
-pub struct Dialer {
-    pub login: Login,
-    pub tls: Option<Tls>,
-    pub family: Option<u8>,
-    pub operation_timeout: Duration,
-    pub warnings: Warnings,
+pub(crate) struct Dialer {
+    pub(crate) login: Login,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) family: Option<u8>,
+    pub(crate) operation_timeout: Duration,
+    pub(crate) warnings: Warnings,
     /// Once is enough.
-    pub warned: Arc<AtomicBool>,
+    pub(crate) warned: Arc<AtomicBool>,
     /// Whether the server that is being dialled has been reached, and only its answer is missing.
-    pub reached: Arc<AtomicBool>,
+    pub(crate) reached: Arc<AtomicBool>,
 }
 
 impl Dialer {
     /// Returns when the server has answered something. The caller bounds the time for reaching it;
     /// a server that was reached but is silent is found out here.
-    pub async fn dial(&self, node: &Node) -> Result<Connection> {
+    pub(crate) async fn dial(&self, node: &Node) -> Result<Connection> {
         self.connect(node).await.map_err(|error| Error {
             // Greetings change nothing.
             outcome_unknown: false,
@@ -79,7 +79,7 @@ impl Dialer {
     }
 
     /// A connection of its own for the event loop.
-    pub async fn dial_lane(
+    pub(crate) async fn dial_lane(
         &self,
         node: &Node,
         home: Arc<dyn EventLoop>,

@@ -1,35 +1,46 @@
 //! What the scripts answer.
 
+use std::time::Duration;
+
 use redis::{FromRedisValue, Value};
 use serde::Deserialize;
 
-use super::error;
-use crate::backend::{AcquireOutcome, ExtendOutcome, LockRecord, Miss, ReleaseOutcome};
+use super::keys::Keyspace;
+use crate::backend::redis::error;
+use crate::backend::{AcquireOutcome, ExtendOutcome, LockRecord, Miss, Page, ReleaseOutcome};
 use crate::error::{Error, Result};
+use crate::lock::ttl::MAX_TTL_MS;
 use crate::lock::{Fence, LockId};
 
-pub fn acquired(reply: Value) -> Result<AcquireOutcome> {
+pub(crate) fn acquired(reply: Value) -> Result<AcquireOutcome> {
     match reply {
-        Value::Int(0) => Ok(AcquireOutcome::Locked { free_in: None }),
-        reply => {
-            // If this cannot be read there may be a lock all the same.
-            let (fence, expires_at_ms): (u64, u64) = read(reply).map_err(Error::outcome_unknown)?;
-            Ok(AcquireOutcome::Acquired {
-                fence: Fence::from_stored(fence).map_err(Error::outcome_unknown)?,
-                expires_at_ms,
-            })
-        }
+        Value::Int(left @ ..0) => Ok(AcquireOutcome::Locked {
+            // Whatever somebody else may have stored as its end.
+            free_in: Some(Duration::from_millis(left.unsigned_abs().min(MAX_TTL_MS))),
+        }),
+        // If this cannot be read there may be a lock all the same.
+        reply => granted(reply).map_err(Error::outcome_unknown),
     }
 }
 
-pub fn released(reply: Value) -> Result<ReleaseOutcome> {
+fn granted(reply: Value) -> Result<AcquireOutcome> {
+    let (1, fence, expires_at_ms) = read::<(i64, String, u64)>(reply)? else {
+        return Err(error::unexpected_reply());
+    };
+    Ok(AcquireOutcome::Acquired {
+        fence: Fence::parse(&fence)?,
+        expires_at_ms,
+    })
+}
+
+pub(crate) fn released(reply: Value) -> Result<ReleaseOutcome> {
     match reply {
         Value::Int(1) => Ok(ReleaseOutcome::Released),
         reply => Ok(ReleaseOutcome::Missed(missed(reply)?)),
     }
 }
 
-pub fn extended(reply: Value) -> Result<ExtendOutcome> {
+pub(crate) fn extended(reply: Value) -> Result<ExtendOutcome> {
     match reply {
         Value::Array(_) => {
             let (_, expires_at_ms): (i64, u64) = read(reply)?;
@@ -48,14 +59,14 @@ fn missed(reply: Value) -> Result<Miss> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Presence {
+pub(crate) enum Presence {
     Locked,
     Free,
     /// Expired long ago, and still there.
     Stale(LockId),
 }
 
-pub fn presence(reply: Value) -> Result<Presence> {
+pub(crate) fn presence(reply: Value) -> Result<Presence> {
     match reply {
         Value::Int(1) => Ok(Presence::Locked),
         Value::Int(0) => Ok(Presence::Free),
@@ -63,6 +74,14 @@ pub fn presence(reply: Value) -> Result<Presence> {
             let text: String = read(reply)?;
             Ok(LockId::parse(&text).map_or(Presence::Free, Presence::Stale))
         }
+    }
+}
+
+pub(crate) fn taken_away(reply: Value) -> Result<bool> {
+    match reply {
+        Value::Int(1) => Ok(true),
+        Value::Int(0) => Ok(false),
+        _ => Err(error::unexpected_reply()),
     }
 }
 
@@ -77,24 +96,47 @@ struct Stored {
     fence: String,
 }
 
-pub fn found(reply: Value) -> Result<Option<LockRecord>> {
+pub(crate) fn found(reply: Value) -> Result<Option<LockRecord>> {
     let Some(json) = read::<Option<Vec<u8>>>(reply)? else {
         return Ok(None);
     };
+    record(&json).map(Some)
+}
+
+fn record(json: &[u8]) -> Result<LockRecord> {
     let not_a_lock = || {
         Error::internal(
             "What is stored under this key is not a lock: something else writes under keyPrefix",
         )
     };
-    let stored: Stored = serde_json::from_slice(&json).map_err(|_| not_a_lock())?;
-    Ok(Some(LockRecord {
+    let stored: Stored = serde_json::from_slice(json).map_err(|_| not_a_lock())?;
+    Ok(LockRecord {
         lock_id: LockId::parse(&stored.lock_id).map_err(|_| not_a_lock())?,
         key: stored.key,
         // A float becomes the nearest integer that there is.
         expires_at_ms: stored.expires_at_ms as u64,
         acquired_at_ms: stored.acquired_at_ms as u64,
         fence: Fence::parse(&stored.fence)?,
-    }))
+    })
+}
+
+/// Of what was found under our names, those that really are locks.
+pub(crate) fn page(reply: Value, keyspace: &Keyspace) -> Result<Page> {
+    let mut values = read::<Vec<Vec<u8>>>(reply)?.into_iter();
+    let next = values.next().ok_or_else(error::unexpected_reply)?;
+    let next = String::from_utf8(next).map_err(|_| error::unexpected_reply())?;
+    let mut locks = Vec::new();
+    while let (Some(name), Some(stored)) = (values.next(), values.next()) {
+        if let Ok(lock) = record(&stored)
+            && str::from_utf8(&name).is_ok_and(|name| keyspace.is_name_of(name, &lock.key))
+        {
+            locks.push(lock);
+        }
+    }
+    Ok(Page {
+        locks,
+        next: (next != "0").then_some(next),
+    })
 }
 
 fn read<T: FromRedisValue>(value: Value) -> Result<T> {
@@ -108,13 +150,32 @@ mod tests {
     #[test]
     fn nonsense_is_an_error() {
         let nonsense = || Value::SimpleString("nonsense".to_owned());
-        assert!(acquired(nonsense()).unwrap_err().outcome_unknown);
+        let fence = || Value::SimpleString("000000000000001".to_owned());
+        for no_grant in [
+            nonsense(),
+            Value::Int(0),
+            Value::Int(1),
+            Value::Array(vec![Value::Int(1), Value::Int(2)]),
+            Value::Array(vec![Value::Int(2), fence(), Value::Int(3)]),
+            Value::Array(vec![Value::Int(1), Value::Int(7), Value::Int(3)]),
+        ] {
+            assert!(acquired(no_grant).unwrap_err().outcome_unknown);
+        }
         assert!(released(nonsense()).is_err());
         assert!(extended(nonsense()).is_err());
         assert!(extended(Value::Array(vec![nonsense()])).is_err());
         assert!(found(Value::BulkString(b"{}".to_vec())).is_err());
         assert_eq!(presence(nonsense()).unwrap(), Presence::Free);
         assert!(presence(Value::Nil).is_err());
+    }
+
+    #[test]
+    fn how_long_it_is_locked_is_a_sane_time() {
+        for (reply, ms) in [(-1, 1), (-5000, 5000), (i64::MIN, MAX_TTL_MS)] {
+            let free_in = Some(Duration::from_millis(ms));
+            let locked = acquired(Value::Int(reply)).unwrap();
+            assert_eq!(locked, AcquireOutcome::Locked { free_in });
+        }
     }
 
     #[test]

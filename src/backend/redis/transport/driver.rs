@@ -12,7 +12,7 @@ use futures_util::task::AtomicWaker;
 
 type Io = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-pub struct Driver {
+pub(crate) struct Driver {
     /// Nothing when it has ended.
     io: Mutex<Option<Io>>,
     /// The task that runs on the I/O thread.
@@ -25,7 +25,7 @@ thread_local! {
 }
 
 impl Driver {
-    pub fn new(io: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
+    pub(crate) fn new(io: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
         Arc::new(Self {
             io: Mutex::new(Some(Box::pin(io))),
             task: AtomicWaker::new(),
@@ -33,7 +33,7 @@ impl Driver {
     }
 
     /// To be spawned: ends with the connection.
-    pub async fn run(self: &Arc<Self>) {
+    pub(crate) async fn run(self: &Arc<Self>) {
         poll_fn(|context| {
             self.task.register(context.waker());
             self.turn(self.lock())
@@ -42,13 +42,13 @@ impl Driver {
     }
 
     /// Drops the connection.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         *self.lock() = None;
         self.task.wake();
     }
 
     /// Polls `request`, which queues itself, and then writes what is queued.
-    pub fn start<F: Future>(
+    pub(crate) fn start<F: Future>(
         self: &Arc<Self>,
         request: Pin<&mut F>,
         context: &mut Context<'_>,

@@ -18,15 +18,15 @@ const LARGEST_PART: usize = 16;
 /// as long as it fits.
 const LARGEST_TLS_PART: usize = 64;
 
-pub struct Wire {
+pub(crate) struct Wire {
     /// A stream socket of any family: only what all of them can do is used.
-    pub socket: Arc<TcpStream>,
-    pub tls: Option<Box<ClientConnection>>,
+    pub(crate) socket: Arc<TcpStream>,
+    pub(crate) tls: Option<Box<ClientConnection>>,
 }
 
 impl Wire {
     /// How many of the requests that are made together should be written at once.
-    pub fn part_of(&self, together: usize) -> usize {
+    pub(crate) fn part_of(&self, together: usize) -> usize {
         match self.tls {
             None => (together / PARTS).clamp(1, LARGEST_PART),
             Some(_) => together.clamp(1, LARGEST_TLS_PART),
@@ -34,7 +34,7 @@ impl Wire {
     }
 
     /// Appends what is there to `input`. There may be more; the end of the stream is an error.
-    pub fn read(&mut self, input: &mut Vec<u8>) -> io::Result<()> {
+    pub(crate) fn read(&mut self, input: &mut Vec<u8>) -> io::Result<()> {
         for _ in 0..MOST_READS {
             let read = match &mut self.tls {
                 None => read_plain(&self.socket, input),
@@ -53,7 +53,7 @@ impl Wire {
 
     /// Writes `output` as far as it goes. Whether nothing is left; a broken connection shows when
     /// it is read.
-    pub fn write(&mut self, output: &mut Vec<u8>) -> bool {
+    pub(crate) fn write(&mut self, output: &mut Vec<u8>) -> bool {
         match &mut self.tls {
             None => {
                 let mut written = 0;

@@ -11,7 +11,7 @@ const PARTS: u32 = 16;
 const SHORTEST: Duration = Duration::from_millis(5);
 
 #[derive(Default)]
-pub struct Watchdog {
+pub(crate) struct Watchdog {
     waiting: AtomicUsize,
     asleep: AtomicBool,
     wake: Notify,
@@ -19,7 +19,7 @@ pub struct Watchdog {
 
 impl Watchdog {
     /// To be run once. Ticks while anybody waits.
-    pub async fn run(&self, limit: Duration, tick: impl Fn()) {
+    pub(crate) async fn run(&self, limit: Duration, tick: impl Fn()) {
         let pause = (limit / PARTS).max(SHORTEST);
         loop {
             sleep(pause).await;
@@ -37,7 +37,7 @@ impl Watchdog {
     }
 
     /// Somebody waits from now on. Whether nobody else did.
-    pub fn started(&self) -> bool {
+    pub(crate) fn started(&self) -> bool {
         let before = self.waiting.fetch_add(1, Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) {
             self.wake.notify_one();
@@ -46,7 +46,7 @@ impl Watchdog {
     }
 
     /// Of those who started, one waits no more.
-    pub fn ended(&self) {
+    pub(crate) fn ended(&self) {
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }

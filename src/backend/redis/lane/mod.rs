@@ -1,8 +1,13 @@
 //! A second connection to the server, for requests made on the thread of the caller's event loop
 //! and served there: no other thread takes part. Waking one often costs more than the request.
 //!
-//! It only speeds up what the [`link`](super::link) can do as well: it is made when the link is up,
+//! It only speeds up what the [`link`](super::transport::link) can do as well: it is made when the link is up,
 //! they end together, and what it cannot take goes over the link.
+//!
+//! [`wire`] is its socket, [`resp`] the protocol on it.
+
+mod resp;
+pub(super) mod wire;
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -14,20 +19,19 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::error;
-use super::resp;
-use super::scripts::Call;
-use super::watchdog::Watchdog;
-use super::wire::Wire;
+use crate::backend::redis::error;
+use crate::backend::redis::format::scripts::Call;
+use crate::backend::redis::transport::watchdog::Watchdog;
 use crate::error::{Error, Result};
 use crate::event_loop::{Event, EventLoop, Interest, Watched};
+use wire::Wire;
 
 /// Requests that may wait for their answers.
 const MOST_WAITING: usize = 1 << 16;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-pub struct Lane {
+pub(crate) struct Lane {
     /// The one of the wire.
     socket: Arc<TcpStream>,
     home: Arc<dyn EventLoop>,
@@ -42,19 +46,19 @@ pub struct Lane {
 
 /// Where a connection keeps its lane, when it has one.
 #[derive(Default)]
-pub struct LaneSlot(Mutex<Option<Arc<Lane>>>);
+pub(crate) struct LaneSlot(Mutex<Option<Arc<Lane>>>);
 
 impl LaneSlot {
     /// Sends the call; nothing when it has to go another way.
-    pub fn send(&self, call: &Call<'_>) -> Option<Answer> {
+    pub(crate) fn send(&self, call: &Call<'_>) -> Option<Answer> {
         self.lock().as_ref()?.send(call)
     }
 
-    pub fn set(&self, lane: Arc<Lane>) {
+    pub(crate) fn set(&self, lane: Arc<Lane>) {
         *self.lock() = Some(lane);
     }
 
-    pub fn take(&self) -> Option<Arc<Lane>> {
+    pub(crate) fn take(&self) -> Option<Arc<Lane>> {
         self.lock().take()
     }
 
@@ -85,12 +89,12 @@ struct Request {
     since: Instant,
 }
 
-pub type Answer = oneshot::Receiver<Result<Value>>;
+pub(crate) type Answer = oneshot::Receiver<Result<Value>>;
 type Answers = Vec<(oneshot::Sender<Result<Value>>, Result<Value>)>;
 
 impl Lane {
     /// The server at the other end must have been greeted.
-    pub fn open(
+    pub(crate) fn open(
         wire: Wire,
         home: Arc<dyn EventLoop>,
         limit: Duration,
@@ -149,7 +153,7 @@ impl Lane {
     }
 
     /// Ends it when all who wait are answered, or their time is up.
-    pub async fn retire(&self) {
+    pub(crate) async fn retire(&self) {
         let give_up = Instant::now() + self.limit;
         while !self.lock().waiting.is_empty() && Instant::now() < give_up {
             sleep(LOOK_AGAIN).await;

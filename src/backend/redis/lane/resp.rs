@@ -2,15 +2,15 @@
 
 use redis::Value;
 
-use super::error;
-use super::scripts::Call;
+use crate::backend::redis::error;
+use crate::backend::redis::format::scripts::Call;
 use crate::error::Result;
 
 /// Deeper than any of our replies.
 const MAX_DEPTH: usize = 4;
 
 /// Appends the call by its script's hash.
-pub fn write_call(out: &mut Vec<u8>, call: &Call<'_>) {
+pub(crate) fn write_call(out: &mut Vec<u8>, call: &Call<'_>) {
     write_header(out, b'*', 3 + call.keys.len() + call.args.len());
     out.extend_from_slice(b"$7\r\nEVALSHA\r\n");
     write_text(out, call.script.hash());
@@ -49,7 +49,7 @@ fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &[u8] {
 }
 
 /// The first reply in `bytes` and what is left after it; nothing when it is not complete.
-pub fn read_value(bytes: &[u8]) -> Result<Option<(Value, &[u8])>> {
+pub(crate) fn read_value(bytes: &[u8]) -> Result<Option<(Value, &[u8])>> {
     read(bytes, 0)
 }
 
@@ -110,8 +110,8 @@ fn number(text: &[u8]) -> Result<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scripts;
     use super::*;
+    use crate::backend::redis::format::scripts;
     use proptest::prelude::*;
 
     fn wire(value: &Value, out: &mut Vec<u8>) {

@@ -10,14 +10,14 @@ use crate::lock::{Key, LockId};
 const BUDGET: KeyBudget = KeyBudget::REDIS;
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct LockKeys {
-    pub lock: String,
-    pub fence: String,
+pub(crate) struct LockKeys {
+    pub(crate) lock: String,
+    pub(crate) fence: String,
 }
 
 /// Makes key names under one prefix.
 #[derive(Debug)]
-pub struct Keyspace {
+pub(crate) struct Keyspace {
     prefix: String,
     /// What every key starts with as long as it is short enough.
     start: String,
@@ -26,7 +26,7 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    pub fn new(prefix: &str, cluster: bool, outer: &str) -> Result<Self> {
+    pub(crate) fn new(prefix: &str, cluster: bool, outer: &str) -> Result<Self> {
         let prefix = prefix.trim_end_matches(':');
         if prefix.contains("fence:") || prefix.ends_with("fence") {
             return Err(Error::invalid_argument(
@@ -51,7 +51,7 @@ impl Keyspace {
         Ok(keyspace)
     }
 
-    pub fn lock_keys(&self, key: &Key) -> Result<LockKeys> {
+    pub(crate) fn lock_keys(&self, key: &Key) -> Result<LockKeys> {
         let key = key.as_str();
         // As they stand they could name a fence counter or an index of another key.
         let dangerous = key.starts_with("fence:") || key.starts_with("id:");
@@ -74,12 +74,48 @@ impl Keyspace {
         })
     }
 
-    pub fn index_key(&self, lock_id: LockId) -> Result<String> {
+    pub(crate) fn index_key(&self, lock_id: LockId) -> Result<String> {
         if self.is_short(LOCK_ID_LENGTH) {
             return Ok([&self.start, "id:", lock_id.as_str()].concat());
         }
         let index = storage_key(&self.prefix, &format!("id:{}", lock_id.as_str()), BUDGET)?;
         Ok(self.outside(index))
+    }
+
+    /// What the names of indexes start with, unless they are shortened.
+    pub(crate) fn index_start(&self) -> String {
+        format!("{}id:", self.start)
+    }
+
+    /// What the names of all entries start with.
+    pub(crate) fn start(&self) -> &str {
+        &self.start
+    }
+
+    /// What the names of fence counters start with, unless they are shortened.
+    pub(crate) fn fence_start(&self) -> String {
+        let separator = if self.prefix.is_empty() { "" } else { ":" };
+        format!("{}fence:{}{separator}", self.start, self.prefix)
+    }
+
+    /// A pattern, as Redis has them, that all names match.
+    pub(crate) fn pattern(&self) -> String {
+        let mut pattern = String::with_capacity(self.start.len() + 1);
+        for c in self.start.chars() {
+            if matches!(c, '*' | '?' | '[' | '\\') {
+                pattern.push('\\');
+            }
+            pattern.push(c);
+        }
+        pattern.push('*');
+        pattern
+    }
+
+    /// Whether the lock of the user's key `key` is stored under `name`.
+    pub(crate) fn is_name_of(&self, name: &str, key: &str) -> bool {
+        Key::new(key)
+            .and_then(|key| self.lock_keys(&key))
+            .is_ok_and(|keys| keys.lock == name)
     }
 
     /// Whether even the fence key of a key with this many bytes fits without being shortened.
@@ -176,6 +212,12 @@ mod tests {
         }
         assert!(Keyspace::new(&"p".repeat(960), false, "").is_err());
         assert!(Keyspace::new(&"p".repeat(900), false, "").is_ok());
+    }
+
+    #[test]
+    fn a_pattern_means_its_characters() {
+        let keyspace = Keyspace::new("a*b?c[d]\\", false, "").unwrap();
+        assert_eq!(keyspace.pattern(), "a\\*b\\?c\\[d]\\\\:*");
     }
 
     proptest! {

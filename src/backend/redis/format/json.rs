@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The inside of a JSON string.
-pub fn escape(text: &str) -> Cow<'_, str> {
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     let plain = |b: u8| b >= 0x20 && !matches!(b, b'"' | b'\\' | b'/' | 0x7f);
     if text.bytes().all(plain) {
         return Cow::Borrowed(text);

@@ -12,16 +12,16 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connection::Connection;
 use super::dialer::Dialer;
-use super::error;
-use super::scripts::Call;
 use super::topology::Topology;
+use crate::backend::redis::error;
+use crate::backend::redis::format::scripts::Call;
 use crate::error::{Error, ErrorCode, Result};
 use crate::event_loop::EventLoop;
 
 const FIRST_DELAY: Duration = Duration::from_millis(20);
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
-pub struct Link {
+pub(crate) struct Link {
     shared: Arc<Shared>,
 }
 
@@ -77,7 +77,7 @@ impl Backoff {
 }
 
 impl Link {
-    pub fn new(
+    pub(crate) fn new(
         topology: Topology,
         dialer: Dialer,
         connect_timeout: Duration,
@@ -96,7 +96,7 @@ impl Link {
 
     /// Runs a script once. What the server refused without doing anything is tried again where
     /// another server may have taken over.
-    pub async fn run(&self, call: &Call<'_>) -> Result<Value> {
+    pub(crate) async fn run(&self, call: &Call<'_>) -> Result<Value> {
         let mut refused = None;
         if let Some(connection) = self.current() {
             let sent = connection.lane().send(call);
@@ -174,7 +174,7 @@ impl Link {
         }
     }
 
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         if let State::Up(connection) = self.shared.state.send_replace(State::Closed) {
             connection.end();
         }

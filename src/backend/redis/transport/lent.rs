@@ -7,18 +7,18 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-pub struct Lent<S>(Arc<Mutex<Option<S>>>);
+pub(crate) struct Lent<S>(Arc<Mutex<Option<S>>>);
 
-pub struct Owner<S>(Arc<Mutex<Option<S>>>);
+pub(crate) struct Owner<S>(Arc<Mutex<Option<S>>>);
 
-pub fn lend<S>(stream: S) -> (Lent<S>, Owner<S>) {
+pub(crate) fn lend<S>(stream: S) -> (Lent<S>, Owner<S>) {
     let shared = Arc::new(Mutex::new(Some(stream)));
     (Lent(Arc::clone(&shared)), Owner(shared))
 }
 
 impl<S> Owner<S> {
     /// From then on the borrower has a stream that is not connected.
-    pub fn take(self) -> Option<S> {
+    pub(crate) fn take(self) -> Option<S> {
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stream.take()
     }

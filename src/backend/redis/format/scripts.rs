@@ -4,48 +4,53 @@ use std::sync::LazyLock;
 
 use redis::Cmd;
 
-pub struct Script {
-    pub code: &'static str,
+pub(crate) struct Script {
+    pub(crate) code: &'static str,
     hash: String,
 }
 
 macro_rules! script {
-    ($file:literal) => {
+    ($($part:literal),+) => {
         LazyLock::new(|| {
-            let code = concat!(include_str!("scripts/stored.lua"), include_str!($file));
+            let code = concat!(
+                include_str!("scripts/stored.lua"),
+                $(include_str!(concat!("scripts/", $part))),+
+            );
             let hash = redis::Script::new(code).get_hash().to_owned();
             Script { code, hash }
         })
     };
 }
 
-pub static ACQUIRE: LazyLock<Script> = script!("scripts/acquire.lua");
-pub static RELEASE: LazyLock<Script> = script!("scripts/release.lua");
-pub static EXTEND: LazyLock<Script> = script!("scripts/extend.lua");
-pub static LOOKUP: LazyLock<Script> = script!("scripts/lookup.lua");
-pub static IS_LOCKED: LazyLock<Script> = script!("scripts/is_locked.lua");
-pub static CLEANUP: LazyLock<Script> = script!("scripts/cleanup.lua");
+pub(crate) static ACQUIRE: LazyLock<Script> = script!("acquire.lua");
+pub(crate) static RELEASE: LazyLock<Script> = script!("release.lua");
+pub(crate) static EXTEND: LazyLock<Script> = script!("extend.lua");
+pub(crate) static LOOKUP: LazyLock<Script> = script!("lookup.lua");
+pub(crate) static IS_LOCKED: LazyLock<Script> = script!("lock_id.lua", "is_locked.lua");
+pub(crate) static LIST: LazyLock<Script> = script!("list.lua");
+pub(crate) static FORCE_RELEASE: LazyLock<Script> = script!("lock_id.lua", "force_release.lua");
+pub(crate) static CLEANUP: LazyLock<Script> = script!("cleanup.lua");
 
 /// One call of a script.
-pub struct Call<'a> {
-    pub script: &'static Script,
-    pub keys: &'a [&'a str],
-    pub args: &'a [&'a str],
+pub(crate) struct Call<'a> {
+    pub(crate) script: &'static Script,
+    pub(crate) keys: &'a [&'a str],
+    pub(crate) args: &'a [&'a str],
 }
 
 impl Script {
-    pub fn hash(&self) -> &str {
+    pub(crate) fn hash(&self) -> &str {
         &self.hash
     }
 }
 
 impl Call<'_> {
-    pub fn by_hash(&self) -> Cmd {
+    pub(crate) fn by_hash(&self) -> Cmd {
         self.command("EVALSHA", &self.script.hash)
     }
 
     /// Carries the whole text, and the server remembers it.
-    pub fn by_text(&self) -> Cmd {
+    pub(crate) fn by_text(&self) -> Cmd {
         self.command("EVAL", self.script.code)
     }
 
@@ -65,7 +70,8 @@ impl Call<'_> {
 }
 
 /// The scripts by name, for those who run them through a client of their own.
-pub fn all() -> [(&'static str, &'static str); 6] {
+#[cfg(any(feature = "node", test))]
+pub(crate) fn all() -> [(&'static str, &'static str); 6] {
     [
         ("acquire", ACQUIRE.code),
         ("release", RELEASE.code),

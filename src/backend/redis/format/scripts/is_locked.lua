@@ -11,9 +11,5 @@ local expires = read(stored)
 if not expires then return redis.error_reply(NOT_A_LOCK) end
 local now = now_ms()
 if expires > now - TOLERANCE_MS then return 1 end
-if now - expires > CLEANUP_GUARD_MS then
-  local ok, data = pcall(cjson.decode, stored)
-  local lock_id = ok and type(data) == 'table' and data.lockId
-  if type(lock_id) == 'string' then return lock_id end
-end
-return 0
+if now - expires <= CLEANUP_GUARD_MS then return 0 end
+return lock_id_of(stored) or 0

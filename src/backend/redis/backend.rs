@@ -1,0 +1,184 @@
+//! The operations.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+
+use super::client::Client;
+use super::config::RedisConfig;
+use super::format::json;
+use super::format::keys::Keyspace;
+use super::format::reply::{self, Presence};
+use super::format::scripts::{self, Call};
+use crate::backend::{
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
+    ReleaseOutcome, Warnings,
+};
+use crate::error::{Error, Result};
+use crate::event_loop::EventLoop;
+use crate::lock::{Key, LockId, Ttl};
+
+const DEFAULT_PREFIX: &str = "syncguard";
+
+pub struct RedisBackend {
+    keyspace: Keyspace,
+    client: Arc<Client>,
+    cleanup_in_is_locked: bool,
+    cleaning: Arc<AtomicBool>,
+}
+
+impl RedisBackend {
+    /// Checks everything and connects to nothing.
+    pub fn open(
+        config: RedisConfig,
+        warnings: Warnings,
+        home: Option<Arc<dyn EventLoop>>,
+    ) -> Result<Self> {
+        config.check()?;
+        let prefix = config.key_prefix.as_deref().unwrap_or(DEFAULT_PREFIX);
+        let keyspace = Keyspace::new(prefix, config.is_cluster(), &config.client_key_prefix)?;
+        let cleanup_in_is_locked = config.cleanup_in_is_locked;
+        let client = Arc::new(Client::open(config, &keyspace, warnings, home)?);
+        Ok(Self {
+            keyspace,
+            client,
+            cleanup_in_is_locked,
+            cleaning: Arc::default(),
+        })
+    }
+
+    /// Nobody waits for it, and there is never more than one at a time.
+    fn clean_up(&self, lock_key: String, lock_id: LockId) {
+        let Ok(index) = self.keyspace.index_key(lock_id) else {
+            return;
+        };
+        if self.cleaning.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let client = Arc::clone(&self.client);
+        let cleaning = Arc::clone(&self.cleaning);
+        tokio::spawn(async move {
+            // What fails now is tried by a later isLocked.
+            let _ = client
+                .run(&Call {
+                    script: &scripts::CLEANUP,
+                    keys: &[&lock_key, &index],
+                    args: &[lock_id.as_str()],
+                })
+                .await;
+            cleaning.store(false, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Redis would take a sign, and spaces.
+fn is_cursor(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit()) && text.parse::<u64>().is_ok()
+}
+
+#[async_trait]
+impl Backend for RedisBackend {
+    async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
+        let keys = self.keyspace.lock_keys(&request.key)?;
+        let index = self.keyspace.index_key(request.lock_id)?;
+        let call = Call {
+            script: &scripts::ACQUIRE,
+            keys: &[&keys.lock, &index, &keys.fence],
+            args: &[
+                request.lock_id.as_str(),
+                &request.ttl.ms().to_string(),
+                &json::escape(request.key.as_str()),
+            ],
+        };
+        reply::acquired(self.client.run(&call).await?)
+    }
+
+    async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
+        let call = Call {
+            script: &scripts::RELEASE,
+            keys: &[&self.keyspace.index_key(lock_id)?],
+            args: &[lock_id.as_str()],
+        };
+        reply::released(self.client.run(&call).await?)
+    }
+
+    async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
+        let call = Call {
+            script: &scripts::EXTEND,
+            keys: &[&self.keyspace.index_key(lock_id)?],
+            args: &[lock_id.as_str(), &ttl.ms().to_string()],
+        };
+        reply::extended(self.client.run(&call).await?)
+    }
+
+    async fn is_locked(&self, key: &Key) -> Result<bool> {
+        let lock_key = self.keyspace.lock_keys(key)?.lock;
+        let call = Call {
+            script: &scripts::IS_LOCKED,
+            keys: &[&lock_key],
+            args: &[],
+        };
+        match reply::presence(self.client.run(&call).await?)? {
+            Presence::Locked => Ok(true),
+            Presence::Free => Ok(false),
+            Presence::Stale(lock_id) => {
+                if self.cleanup_in_is_locked {
+                    self.clean_up(lock_key, lock_id);
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
+        let (key, lock_id) = match query {
+            LookupQuery::Key(key) => (self.keyspace.lock_keys(key)?.lock, ""),
+            LookupQuery::LockId(lock_id) => (self.keyspace.index_key(*lock_id)?, lock_id.as_str()),
+        };
+        let call = Call {
+            script: &scripts::LOOKUP,
+            keys: &[&key],
+            args: &[lock_id],
+        };
+        reply::found(self.client.run(&call).await?)
+    }
+
+    async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
+        let cursor = after.unwrap_or("0");
+        if !is_cursor(cursor) {
+            return Err(Error::invalid_argument(
+                "Not a place in a list of locks: pass what the page before said",
+            ));
+        }
+        let call = Call {
+            script: &scripts::LIST,
+            keys: &[self.keyspace.start()],
+            args: &[
+                cursor,
+                &self.keyspace.pattern(),
+                &self.keyspace.fence_start(),
+                &limit.to_string(),
+            ],
+        };
+        reply::page(self.client.run(&call).await?, &self.keyspace)
+    }
+
+    async fn force_release(&self, key: &Key) -> Result<bool> {
+        let call = Call {
+            script: &scripts::FORCE_RELEASE,
+            keys: &[
+                &self.keyspace.lock_keys(key)?.lock,
+                // The holder's is found there, unless its name had to be shortened: then it stays
+                // until its time is over, and leads nowhere.
+                &self.keyspace.index_start(),
+            ],
+            args: &[],
+        };
+        reply::taken_away(self.client.run(&call).await?)
+    }
+
+    async fn close(&self) {
+        self.client.close();
+    }
+}

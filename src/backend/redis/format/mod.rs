@@ -1,0 +1,9 @@
+//! What is stored and how it is asked for. Pure.
+//!
+//! [`keys`] and [`json`] are names and data, [`scripts`] the operations (each is one Lua script, so it
+//! is atomic), [`reply`] their answers.
+
+pub(crate) mod json;
+pub(crate) mod keys;
+pub(super) mod reply;
+pub(crate) mod scripts;

@@ -1,0 +1,7 @@
+-- The lockId that a lock is held with, or nothing when it is of another form than ours.
+local function lock_id_of(stored)
+  local ok, data = pcall(cjson.decode, stored)
+  local lock_id = ok and type(data) == 'table' and data.lockId
+  return type(lock_id) == 'string' and #lock_id == 22 and lock_id
+end
+

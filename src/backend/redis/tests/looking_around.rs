@@ -1,0 +1,182 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::server::{Server, request};
+use crate::backend::redis::RedisBackend;
+use crate::backend::{AcquireOutcome, Backend, LockRecord, Miss, ReleaseOutcome};
+use crate::error::ErrorCode;
+use crate::lock::Key;
+
+async fn all(backend: &RedisBackend, limit: usize) -> BTreeMap<String, LockRecord> {
+    let mut locks = BTreeMap::new();
+    let mut after = None;
+    loop {
+        let page = backend.list(after.as_deref(), limit).await.unwrap();
+        // A server may show the same one twice.
+        locks.extend(page.locks.into_iter().map(|lock| (lock.key.clone(), lock)));
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return locks,
+        }
+    }
+}
+
+async fn keys(backend: &RedisBackend) -> BTreeSet<String> {
+    all(backend, 10).await.into_keys().collect()
+}
+
+#[tokio::test]
+async fn lists_live_locks_whatever_their_names() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    let names = [
+        "plain".to_owned(),
+        "ünïcødé \" / \n".to_owned(),
+        "id:42".to_owned(),
+        "id:AAAAAAAAAAAAAAAAAAAAAA".to_owned(),
+        "fence:syncguard:plain".to_owned(),
+        "x".repeat(512),
+    ];
+    for name in &names {
+        backend.acquire(&request(name, 30_000)).await.unwrap();
+    }
+    let expected: BTreeSet<String> = names.into();
+    assert_eq!(keys(&backend).await, expected);
+    let ended = request("ended", 30_000);
+    backend.acquire(&ended).await.unwrap();
+    backend.release(ended.lock_id).await.unwrap();
+    assert_eq!(keys(&backend).await, expected);
+    let plain = &all(&backend, 1).await["plain"];
+    let query = crate::backend::LookupQuery::LockId(plain.lock_id);
+    assert!(backend.lookup(&query).await.unwrap().as_ref() == Some(plain));
+}
+
+#[tokio::test]
+async fn lists_nothing_else() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    let lock = request("k", 30_000);
+    backend.acquire(&lock).await.unwrap();
+    let stored: String = server.run(&["GET", "syncguard:k"]).await;
+    // Other types, other values, a copy, an expired one, and one that is far too large.
+    let _: () = server.run(&["RPUSH", "syncguard:list", "a"]).await;
+    let _: () = server.run(&["SET", "syncguard:text", "text"]).await;
+    let _: () = server.run(&["SET", "syncguard:json", "{}"]).await;
+    let _: () = server.run(&["SET", "syncguard:copy", &stored]).await;
+    let old = r#"{"lockId":"AAAAAAAAAAAAAAAAAAAAAA","expiresAtMs":5,"acquiredAtMs":1,"key":"old","fence":"000000000000001"}"#;
+    let _: () = server.run(&["SET", "syncguard:old", old]).await;
+    let long = stored.replace("\"key\":\"k\"", "\"key\":\"long\"");
+    let long = long.replace('}', &format!(",\"more\":\"{}\"}}", "x".repeat(5000)));
+    let _: () = server.run(&["SET", "syncguard:long", &long]).await;
+    // Prefixes that ours is a part of, or a pattern for.
+    for prefix in ["syncguard:sub", "syncguardian", "other"] {
+        let other = server.backend(&format!(r#","keyPrefix":"{prefix}""#));
+        other.acquire(&request("k2", 30_000)).await.unwrap();
+        assert_eq!(keys(&other).await, ["k2".to_owned()].into());
+    }
+    assert_eq!(keys(&backend).await, ["k".to_owned()].into());
+    let odd = server.backend(r#","keyPrefix":"*[a]?\\","clientKeyPrefix":"-^""#);
+    assert!(keys(&odd).await.is_empty());
+    odd.acquire(&request("k3", 30_000)).await.unwrap();
+    assert_eq!(keys(&odd).await, ["k3".to_owned()].into());
+    let none = server.backend(r#","keyPrefix":"""#);
+    none.acquire(&request("k4", 30_000)).await.unwrap();
+    assert_eq!(keys(&none).await, ["k4".to_owned()].into());
+}
+
+#[tokio::test]
+async fn pages_are_small_and_none_is_missed() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    for i in 0..500 {
+        let name = format!("k{i}{}", "\u{1}".repeat(500));
+        backend.acquire(&request(&name, 60_000)).await.unwrap();
+        let _: () = server.run(&["SET", &format!("other{i}"), "x"]).await;
+    }
+    let mut after = None;
+    let mut seen = BTreeSet::new();
+    loop {
+        let page = backend.list(after.as_deref(), 5).await.unwrap();
+        // Of about a hundred names that are visited at once, a quarter are these.
+        assert!(page.locks.len() <= 80, "{}", page.locks.len());
+        seen.extend(page.locks.into_iter().map(|lock| lock.key));
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(seen.len(), 500);
+    // However much is asked for, it is bounded: these take 3 KB each.
+    let page = backend.list(None, usize::MAX).await.unwrap();
+    assert!(page.locks.len() <= 160, "{}", page.locks.len());
+}
+
+#[tokio::test]
+async fn a_place_that_is_none_is_refused() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    for bad in ["", "x", "-1", "+1", " 1", "18446744073709551616", "1\r\n"] {
+        let error = backend.list(Some(bad), 10).await.err().unwrap();
+        assert_eq!(error.code, ErrorCode::InvalidArgument, "{bad}");
+    }
+    assert!(backend.list(Some("18446744073709551615"), 10).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_lock_is_taken_away_with_all_but_its_counter() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    for name in ["k", "id:AAAAAAAAAAAAAAAAAAAAAA"] {
+        let lock = request(name, 30_000);
+        let other = request("other", 30_000);
+        assert!(!backend.force_release(&lock.key).await.unwrap());
+        backend.acquire(&lock).await.unwrap();
+        backend.acquire(&other).await.unwrap();
+        assert!(backend.force_release(&lock.key).await.unwrap());
+        assert!(!backend.force_release(&lock.key).await.unwrap());
+        assert_eq!(
+            backend.release(lock.lock_id).await.unwrap(),
+            ReleaseOutcome::Missed(Miss::NotFound)
+        );
+        backend.release(other.lock_id).await.unwrap();
+        let left: Vec<String> = server.run(&["KEYS", "*"]).await;
+        assert!(left.iter().all(|name| name.starts_with("syncguard:fence:")));
+        let next = backend.acquire(&lock).await.unwrap();
+        assert!(matches!(next, AcquireOutcome::Acquired { fence, .. } if fence.value() == 2));
+        backend.release(lock.lock_id).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn only_what_belongs_to_a_lock_is_taken_away() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    let key = Key::new("k").unwrap();
+    let id = "AAAAAAAAAAAAAAAAAAAAAA";
+    let write = async |lock_id: &str, expires_at_ms: u64| {
+        let json = format!(
+            r#"{{"lockId": "{lock_id}", "expiresAtMs": {expires_at_ms}, "acquiredAtMs": 1, "key": "k", "fence": "000000000000001"}}"#
+        );
+        let _: () = server.run(&["SET", "syncguard:k", &json]).await;
+    };
+    // Written by others, and held with an index that leads to another lock.
+    let index = format!("syncguard:id:{id}");
+    let _: () = server.run(&["SET", &index, "syncguard:other"]).await;
+    let _: () = server
+        .run(&["SET", "syncguard:id:short", "syncguard:k"])
+        .await;
+    for lock_id in [id, "short"] {
+        write(lock_id, u64::from(u32::MAX) * 1000).await;
+        assert!(backend.force_release(&key).await.unwrap());
+    }
+    // It is over, and so it was not live.
+    write(id, 5).await;
+    assert!(!backend.force_release(&key).await.unwrap());
+    let mut left: Vec<String> = server.run(&["KEYS", "*"]).await;
+    left.sort();
+    assert_eq!(left, [index, "syncguard:id:short".to_owned()]);
+
+    let _: () = server.run(&["SET", "syncguard:k", "something else"]).await;
+    let error = backend.force_release(&key).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::Internal);
+    assert_eq!(server.run::<u32>(&["EXISTS", "syncguard:k"]).await, 1);
+}

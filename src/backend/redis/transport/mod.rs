@@ -1,0 +1,13 @@
+//! The way to the server.
+//!
+//! [`link`] keeps one [`connection`] to the server that [`topology`] finds and the [`dialer`] calls;
+//! [`driver`] moves its bytes and [`watchdog`] limits its waits, both without waking a thread for
+//! each request. [`lent`] is a stream that is only borrowed.
+
+pub(super) mod connection;
+pub(super) mod dialer;
+mod driver;
+mod lent;
+pub(super) mod link;
+pub(super) mod topology;
+pub(super) mod watchdog;
