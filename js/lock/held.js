@@ -187,7 +187,8 @@ export class Held {
       return result;
     } catch (error) {
       this.#emit("release", /** @type {LockError} */ (error), done());
-      throw error;
+      // What a release in JavaScript threw is told as it was.
+      throw callers === undefined ? error : (/** @type {LockError} */ (error).cause ?? error);
     } finally {
       if (this.#isListening) unlisten(this.#number);
       callers?.forget(this.#id);

@@ -210,6 +210,7 @@ export function settledOrAborted(native, id, signal, second) {
       unlisten();
       if (pending.has(id)) pending.set(id, ignore);
       native.cancel(id);
+      if (untaken) takeReady();
     };
     const abort = () => {
       abandon();

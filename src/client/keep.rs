@@ -76,7 +76,7 @@ impl Client {
                 Some(Err(error)) => {
                     hold.beat(Err(&error));
                     failure = Some(error);
-                    next = Some(self.host.now() + RETRY_AFTER.min(interval));
+                    next = Some(self.host.now() + RETRY_AFTER.min(interval / 3));
                 }
             }
         }

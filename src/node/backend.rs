@@ -77,13 +77,16 @@ impl NativeBackend {
         operation: impl Future<Output = Outcome> + Send + 'static,
         cancel: Option<CancellationToken>,
     ) -> Answer {
+        self.here(|| self.poll_once(outside, operation, cancel))
+    }
+
+    /// What comes of `work` is done here too, where JavaScript takes it at once.
+    pub(super) fn here<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.taken_at_once {
-            let start = || self.poll_once(outside, operation, cancel);
-            self.completions.in_turn(&self.runtime, start)
-        } else {
-            let _context = self.runtime.enter();
-            self.poll_once(outside, operation, cancel)
+            return self.completions.in_turn(&self.runtime, work);
         }
+        let _context = self.runtime.enter();
+        work()
     }
 
     /// Polls once here: what can be answered at once is, and a request is on its way before the
@@ -275,12 +278,13 @@ impl NativeBackend {
         let cancel = CancellationToken::new();
         self.completions.start(id, cancel.clone());
         let moment = Moment::after_start(milliseconds(at_ms));
-        let _context = self.runtime.enter();
-        let ringing = self.client.host().sleep_until(moment);
-        self.client.host().spawn(Box::pin(async move {
-            cancel.run_until_cancelled(ringing).await;
-            pending.finish(Reply::nothing());
-        }));
+        self.here(|| {
+            let ringing = self.client.host().sleep_until(moment);
+            self.client.host().spawn(Box::pin(async move {
+                cancel.run_until_cancelled(ringing).await;
+                pending.finish(Reply::nothing());
+            }));
+        });
         id as f64
     }
 
@@ -293,7 +297,7 @@ impl NativeBackend {
     /// Nobody waits for the operation any more: a lock that it acquired is given back.
     #[napi]
     pub fn cancel(&self, id: f64) {
-        self.completions.cancel(id as u64);
+        self.here(|| self.completions.cancel(id as u64));
     }
 
     /// Makes the tables of a database.

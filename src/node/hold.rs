@@ -245,12 +245,6 @@ impl NativeBackend {
                 completions.post(number, format!("B{}", reply::error(error)).into());
             }
         });
-        let _context = self.runtime.enter();
-        let listen = || self.client.listen(&hold, listener);
-        if self.taken_at_once {
-            self.completions.in_turn(&self.runtime, listen);
-        } else {
-            listen();
-        }
+        self.here(|| self.client.listen(&hold, listener));
     }
 }

@@ -14,9 +14,6 @@ use super::bridge::Completions;
 use crate::client::host::{Host, Moment};
 use crate::client::parked::{Outside, Parked};
 
-/// Real timers may run out that much earlier than the clock shows.
-const ROUNDING: Duration = Duration::from_millis(2);
-
 pub(super) struct JavascriptHost {
     this: Weak<Self>,
     completions: Arc<Completions>,
@@ -29,9 +26,8 @@ pub(super) struct JavascriptHost {
 #[derive(Default)]
 struct Time {
     now: Duration,
-    /// How far the timers are ahead of the clock: not everybody who replaces the one replaces the
-    /// other.
-    ahead: Duration,
+    /// What JavaScript's clock showed last. It may be replaced by one that starts anew.
+    shown: Duration,
 }
 
 struct Timer {
@@ -55,7 +51,9 @@ impl JavascriptHost {
         self.unix_ms.store(unix_ms as u64, Ordering::Relaxed);
         let steady = Duration::try_from_secs_f64(steady_ms / 1000.0).unwrap_or(Duration::ZERO);
         let mut time = lock(&self.time);
-        time.now = time.now.max(steady + time.ahead);
+        let elapsed = steady.saturating_sub(time.shown);
+        time.now += elapsed;
+        time.shown = steady;
     }
 
     pub fn unix_ms(&self) -> u64 {
@@ -69,14 +67,9 @@ impl JavascriptHost {
         else {
             return;
         };
+        // Not everybody who replaces the timers replaces the clock.
         let early = timer.due.since(self.now());
-        {
-            let mut time = lock(&self.time);
-            time.now += early;
-            if early > ROUNDING {
-                time.ahead += early;
-            }
-        }
+        lock(&self.time).now += early;
         let _ = timer.fired.send(());
     }
 
@@ -93,10 +86,8 @@ impl Host for JavascriptHost {
     }
 
     fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
+        // Also when it is due already: what JavaScript has at hand comes before its timers.
         let left = moment.since(self.now());
-        if left.is_zero() {
-            return Box::pin(std::future::ready(()));
-        }
         let id = self.completions.next_id();
         let (fired, has_fired) = oneshot::channel();
         if let Some(timers) = lock(&self.timers).as_mut() {
