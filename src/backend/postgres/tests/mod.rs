@@ -4,3 +4,4 @@ mod faults;
 mod operations;
 mod server;
 mod sharing;
+mod watch;
