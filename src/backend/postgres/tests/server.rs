@@ -197,7 +197,7 @@ fn spawn(directory: &Path, port: u16) -> Child {
 }
 
 /// The server refuses to run as root.
-fn command(directory: &Path, program: &str) -> Command {
+pub fn command(directory: &Path, program: &str) -> Command {
     let program = find(program);
     let mut command = if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
         let mut command = Command::new("runuser");
@@ -223,7 +223,7 @@ fn find(program: &str) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(program))
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.local_addr().unwrap().port()
 }
