@@ -36,26 +36,22 @@ const SIGN_PAUSE: Duration = Duration::from_millis(10);
 /// signs alone can never fill it. Who gets no sign polls.
 const MAX_SIGNS: usize = 100;
 
-pub(super) async fn run(shared: Arc<Shared>) {
-    tokio::select! {
-        () = shared.closed.cancelled() => {}
-        () = listen(&shared) => {}
-    }
-}
-
 /// Until nobody waits any more.
-async fn listen(shared: &Arc<Shared>) {
+pub(super) async fn run(shared: Arc<Shared>) {
     let mut pause = FIRST_PAUSE;
     loop {
-        let not_before = shared.state().not_before;
-        if let Some(not_before) = not_before {
-            sleep_until(not_before).await;
+        let not_before = shared.state().not_before.unwrap_or_else(Instant::now);
+        tokio::select! {
+            () = shared.closed.cancelled() => {}
+            () = sleep_until(not_before) => {}
         }
         if shared.state().retire_listener() {
             return;
         }
         let started = Instant::now();
-        let unfit = match timeout(OPEN_TIMEOUT, Listener::open(shared)).await {
+        // Even when all is closed meanwhile this is done to its end: it tidies up what it proved
+        // the connection with.
+        let unfit = match timeout(OPEN_TIMEOUT, Listener::open(&shared)).await {
             Ok(Ok(Some(listener))) => {
                 if listener.serve().await == End::Unneeded {
                     continue;
@@ -139,6 +135,7 @@ impl<'a> Listener<'a> {
             let idle = self.shared.state().keys.is_empty();
             tokio::select! {
                 biased;
+                () = self.shared.closed.cancelled() => return End::Unneeded,
                 () = self.gone.cancelled() => return End::Lost,
                 () = self.shared.keys_changed.notified() => {}
                 () = sleep(SIGN_PAUSE), if !complete => {}

@@ -35,7 +35,7 @@ pub(super) async fn prove(
     let channel = format!("\"syncguard_{:032x}\"", rand::random::<u128>());
     let listening = self::pid(session, &format!("LISTEN {channel}; {PID}")).await?;
     let notified = client.ask(&format!("NOTIFY {channel}")).await;
-    let was_heard = timeout(PATIENCE, heard.notified()).await.is_ok();
+    let was_heard = notified.is_ok() && timeout(PATIENCE, heard.notified()).await.is_ok();
     let unlisten = format!("UNLISTEN {channel}; {PID}");
     for _ in 0..TIDY_ATTEMPTS {
         if self::pid(session, &unlisten).await? == listening {
