@@ -11,9 +11,10 @@ use super::client::Client;
 use super::config::PostgresConfig;
 use super::sql::key::{self, StoredKey};
 use super::sql::{Arg, Schema};
+use super::watch::Watches;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
-    ReleaseOutcome,
+    ReleaseOutcome, Watch,
 };
 use crate::error::{Error, Result};
 use crate::lock::{Fence, Key, LockId, Ttl, fence};
@@ -23,17 +24,24 @@ pub struct PostgresBackend {
     schema: Schema,
     cleanup_in_is_locked: bool,
     cleaning_up: Arc<AtomicBool>,
+    /// Nothing behind a pooler that is known to keep no session.
+    watches: Option<Watches>,
 }
 
 impl PostgresBackend {
     /// Connects on first use.
     pub fn open(config: PostgresConfig) -> Result<Self> {
         let config = config.check()?;
+        let schema = Schema::new(&config.locks, &config.counters, config.operation_timeout);
+        let (locks, cleanup_in_is_locked) = (config.locks.quoted(), config.cleanup_in_is_locked);
+        let keeps_sessions = config.prepare;
+        let client = Client::new(config)?;
         Ok(Self {
-            schema: Schema::new(&config.locks, &config.counters, config.operation_timeout),
-            cleanup_in_is_locked: config.cleanup_in_is_locked,
+            schema,
+            cleanup_in_is_locked,
             cleaning_up: Arc::default(),
-            client: Client::new(config)?,
+            watches: keeps_sessions.then(|| Watches::new(client.clone(), locks)),
+            client,
         })
     }
 
@@ -171,7 +179,15 @@ impl Backend for PostgresBackend {
         self.client.obstacle()
     }
 
+    fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
+        let StoredKey { key, .. } = StoredKey::of(key).ok()?;
+        Some(Box::new(self.watches.as_ref()?.watch(key)))
+    }
+
     async fn close(&self) {
+        if let Some(watches) = &self.watches {
+            watches.close();
+        }
         self.client.close();
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType, Timeouts, WeakPool};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
-use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
+use tokio_postgres::SimpleQueryRow;
 
 use super::config::Checked;
-use super::connect::{Dialer, Session};
+use super::connect::{Dialer, Ear, Session, deaf, rows_of};
 use super::error;
 use super::sql::{Call, Statements};
 use crate::error::{Error, Result};
@@ -78,6 +78,20 @@ impl Client {
 
     /// Runs the statements as one transaction, in one round trip.
     pub(super) async fn rows(&self, call: Call<'_>) -> Result<Vec<SimpleQueryRow>> {
+        self.send(|session, left| self.pool.manager().write(session, call, left))
+            .await
+    }
+
+    /// Runs what does not fit a [`Call`].
+    pub(super) async fn ask(&self, message: &str) -> Result<Vec<SimpleQueryRow>> {
+        self.send(|_, _| message.to_owned()).await
+    }
+
+    /// `write` gets the session and how long the server may take.
+    async fn send(
+        &self,
+        write: impl Fn(&Session, Duration) -> String,
+    ) -> Result<Vec<SimpleQueryRow>> {
         let deadline = Instant::now() + self.operation_timeout;
         loop {
             let session = self.session(deadline).await?;
@@ -85,7 +99,7 @@ impl Client {
             let Some(left) = left.checked_sub(self.margin).filter(|left| !left.is_zero()) else {
                 return Err(self.busy());
             };
-            let message = self.pool.manager().write(&session, call, left);
+            let message = write(&session, left);
             match self.exchange(session, &message, deadline).await {
                 Exchange::Done(result) => return result,
                 // Happens once: then nothing is prepared any more.
@@ -99,13 +113,17 @@ impl Client {
         &self,
         messages: impl AsyncFnOnce(&Session) -> Result<()>,
     ) -> Result<()> {
-        let bare = self.pool.manager().bare();
-        let session = timeout(self.connect_timeout, bare)
-            .await
-            .map_err(|_| self.connect_timeout())??;
+        let session = self.connect(deaf()).await?;
         timeout(self.operation_timeout, messages(&session))
             .await
             .unwrap_or_else(|_| Err(self.operation_timeout()))
+    }
+
+    /// A connection outside of the pool.
+    pub(super) async fn connect(&self, ear: Ear) -> Result<Session> {
+        timeout(self.connect_timeout, self.pool.manager().bare(ear))
+            .await
+            .unwrap_or_else(|_| Err(self.connect_timeout()))
     }
 
     async fn session(&self, deadline: Instant) -> Result<Object<Dialer>> {
@@ -199,14 +217,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Takes the session out of the pool and ends it.
 fn give_up(session: Object<Dialer>) {
     drop(Object::take(session));
-}
-
-fn rows_of(messages: Vec<SimpleQueryMessage>) -> Vec<SimpleQueryRow> {
-    messages
-        .into_iter()
-        .filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => Some(row),
-            _ => None,
-        })
-        .collect()
 }

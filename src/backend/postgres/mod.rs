@@ -2,6 +2,7 @@
 //!
 //! - [`config`] options, [`connect`] where the server is, how to get in, and one session
 //! - [`backend`] the operations, [`sql`] their statements
+//! - [`watch`] how those who wait for a lock are told that it may be free
 //! - [`client`] the pool of sessions and the way of one call, [`error`] what the driver's errors mean
 
 mod backend;
@@ -12,6 +13,7 @@ mod error;
 mod sql;
 #[cfg(all(test, unix))]
 mod tests;
+mod watch;
 
 pub use backend::PostgresBackend;
 pub use config::PostgresConfig;

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
-use tokio_postgres::{NoTls, SimpleQueryMessage};
+use tokio_postgres::NoTls;
 
 use super::params::Target;
-use super::session::{DriverResult, Session};
+use super::session::{DriverResult, Ear, Session, first_of};
 use super::tls::Connector;
 use crate::backend::postgres::error;
 use crate::backend::postgres::sql::{self, Call, Statements};
@@ -72,12 +72,13 @@ impl Dialer {
     }
 
     /// Without settings and prepared statements.
-    pub(crate) async fn bare(&self) -> Result<Session> {
-        self.dial(None).await?.map_err(|cause| self.explain(&cause))
+    pub(crate) async fn bare(&self, ear: Ear) -> Result<Session> {
+        let dialled = self.dial(None, ear).await?;
+        dialled.map_err(|cause| self.explain(&cause))
     }
 
     /// The inner result is the driver's, for the caller to look at.
-    async fn dial(&self, settings: Option<&str>) -> Result<DriverResult<Session>> {
+    async fn dial(&self, settings: Option<&str>, ear: Ear) -> Result<DriverResult<Session>> {
         let mut config = self.target.config.clone();
         if let Some(settings) = settings {
             let options = match config.get_options() {
@@ -88,22 +89,15 @@ impl Dialer {
         }
         let server = &self.target.server;
         Ok(match Connector::of(&self.target).await? {
-            Some(tls) => Session::connect(&config, tls, server).await,
-            None => Session::connect(&config, NoTls, server).await,
+            Some(tls) => Session::connect(&config, tls, server, ear).await,
+            None => Session::connect(&config, NoTls, server, ear).await,
         })
     }
 
     /// Whether the session is our own and has its statements now.
     async fn prepare(&self, session: &Session) -> Result<bool> {
         let asked = "SELECT current_setting('syncguard.session', true)";
-        let answer = session
-            .run(asked)
-            .await
-            .map_err(|cause| self.explain(&cause))?;
-        let own = answer.iter().any(|message| {
-            matches!(message, SimpleQueryMessage::Row(row) if row.try_get(0).is_ok_and(|value| value == Some("own")))
-        });
-        if !own {
+        if first_of(&session.ask(asked).await?) != Some("own") {
             return Ok(false);
         }
         match session.run(&self.statements.prepare_all()).await {
@@ -128,6 +122,11 @@ impl Dialer {
     }
 }
 
+/// What the sessions of the pool hear is not for them: they may share one with others.
+pub(crate) fn deaf() -> Ear {
+    Box::new(|_| {})
+}
+
 /// At least one: zero would mean without end.
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis())
@@ -141,7 +140,7 @@ impl Manager for Dialer {
 
     async fn create(&self) -> Result<Session> {
         if self.own_sessions.load(Ordering::Relaxed) {
-            match self.dial(Some(&self.settings())).await? {
+            match self.dial(Some(&self.settings()), deaf()).await? {
                 Ok(mut session) => {
                     session.prepared = self.prepare(&session).await?;
                     if !session.prepared {
@@ -153,7 +152,7 @@ impl Manager for Dialer {
                 Err(cause) => return Err(self.explain(&cause)),
             }
         }
-        self.bare().await
+        self.bare(deaf()).await
     }
 
     /// The task that reads has noticed if the server closed the connection: no need to ask.

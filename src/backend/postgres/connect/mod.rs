@@ -10,6 +10,6 @@ mod sslmode;
 mod tls;
 mod url;
 
-pub(super) use dialer::Dialer;
+pub(super) use dialer::{Dialer, deaf};
 pub(super) use params::{Target, resolve};
-pub(super) use session::Session;
+pub(super) use session::{Ear, Session, first_of, rows_of};

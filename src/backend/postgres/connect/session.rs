@@ -1,16 +1,22 @@
 //! One connection to the server.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::JoinHandle;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{Client, Config, SimpleQueryMessage, Socket};
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Notification, SimpleQueryMessage, SimpleQueryRow, Socket,
+};
 
 use crate::backend::postgres::error;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 pub(super) type DriverResult<T> = Result<T, tokio_postgres::Error>;
+
+/// Gets the notifications of a session, for as long as there is a connection.
+pub(crate) type Ear = Box<dyn Fn(&Notification) + Send>;
 
 pub(crate) struct Session {
     client: Client,
@@ -24,17 +30,26 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(super) async fn connect<T>(config: &Config, tls: T, server: &Arc<str>) -> DriverResult<Self>
+    pub(super) async fn connect<T>(
+        config: &Config,
+        tls: T,
+        server: &Arc<str>,
+        ear: Ear,
+    ) -> DriverResult<Self>
     where
         T: MakeTlsConnect<Socket>,
         T::Stream: Send + 'static,
         T::TlsConnect: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        let (client, connection) = config.connect(tls).await?;
+        let (client, mut connection) = config.connect(tls).await?;
         let task = tokio::spawn(async move {
             // Its error is the error of the request that is waiting.
-            let _ = connection.await;
+            while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+                if let AsyncMessage::Notification(notification) = message {
+                    ear(&notification);
+                }
+            }
         });
         Ok(Self {
             client,
@@ -52,9 +67,12 @@ impl Session {
         answer
     }
 
-    /// What an error of [`run`](Self::run) means, where it matters not whether the request was sent.
-    pub(crate) fn explain(&self, cause: &tokio_postgres::Error) -> Error {
-        error::from_driver(cause, &self.server)
+    /// As [`run`](Self::run), where it does not matter whether a request that failed took effect.
+    pub(crate) async fn ask(&self, message: &str) -> Result<Vec<SimpleQueryRow>> {
+        match self.run(message).await {
+            Ok(answer) => Ok(rows_of(answer)),
+            Err(cause) => Err(error::from_driver(&cause, &self.server)),
+        }
     }
 
     pub(crate) fn is_prepared(&self) -> bool {
@@ -73,4 +91,19 @@ impl Drop for Session {
             self.task.abort();
         }
     }
+}
+
+pub(crate) fn rows_of(answer: Vec<SimpleQueryMessage>) -> Vec<SimpleQueryRow> {
+    answer
+        .into_iter()
+        .filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The first value of the answer.
+pub(crate) fn first_of(rows: &[SimpleQueryRow]) -> Option<&str> {
+    rows.first()?.try_get(0).ok()?
 }

@@ -10,5 +10,7 @@ mod statements;
 mod table;
 
 pub(super) use schema::Schema;
-pub(super) use statements::{Arg, COUNTERS, Call, LOCKS, Statements, prepared, spelled_out};
+pub(super) use statements::{
+    Arg, COUNTERS, Call, LOCKS, Statements, literal, prepared, spelled_out,
+};
 pub(super) use table::Table;

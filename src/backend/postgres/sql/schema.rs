@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use tokio_postgres::SimpleQueryMessage;
-
 use super::statements::{self, Arg, COUNTERS, LOCKS};
 use super::table::Table;
 use crate::backend::postgres::client::Client;
-use crate::backend::postgres::connect::Session;
+use crate::backend::postgres::connect::{Session, first_of};
 use crate::error::Result;
 
 pub(crate) struct Schema {
@@ -46,22 +44,11 @@ impl Schema {
     pub(crate) async fn create(&self, client: &Client) -> Result<()> {
         client
             .alone(async |session: &Session| {
-                let answer = run(session, &self.is_there).await?;
-                let is_there = answer.iter().any(|message| {
-                    matches!(message, SimpleQueryMessage::Row(row) if row.try_get(0).is_ok_and(|value| value == Some("t")))
-                });
-                if !is_there {
-                    run(session, &self.create).await?;
+                if first_of(&session.ask(&self.is_there).await?) != Some("t") {
+                    session.ask(&self.create).await?;
                 }
                 Ok(())
             })
             .await
     }
-}
-
-async fn run(session: &Session, message: &str) -> Result<Vec<SimpleQueryMessage>> {
-    session
-        .run(message)
-        .await
-        .map_err(|cause| session.explain(&cause))
 }

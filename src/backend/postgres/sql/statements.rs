@@ -32,6 +32,10 @@ pub(crate) struct Statement {
 impl Statement {
     fn new(file: &str, types: &'static str, locks: &Table, counters: &Table) -> Self {
         let text = without_comments(file)
+            .replace(
+                "tell_waiters",
+                &without_comments(include_str!("tell_waiters.sql")),
+            )
             .replace(COUNTERS, &counters.quoted())
             .replace(LOCKS, &locks.quoted());
         // Named after its text: behind a pooler a prepared statement may meet a session that
@@ -162,6 +166,12 @@ fn push_arg(out: &mut String, arg: Arg<'_>, left_ms: u64) {
         Arg::Int(number) => out.push_str(&number.to_string()),
         Arg::TimeLeft => out.push_str(&left_ms.to_string()),
     }
+}
+
+pub(crate) fn literal(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 3);
+    push_literal(&mut out, text);
+    out
 }
 
 /// `E'…'` means the same whatever `standard_conforming_strings` and `backslash_quote` are. The

@@ -2,5 +2,7 @@
 
 mod faults;
 mod operations;
+mod pooler;
 mod server;
 mod sharing;
+mod watch;

@@ -1,5 +1,6 @@
 //! A real PostgreSQL for the tests that overlap in time, or for one alone.
 
+use std::future::poll_fn;
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio_postgres::{NoTls, SimpleQueryMessage};
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, Client, NoTls, SimpleQueryMessage};
 
 use crate::backend::postgres::{PostgresBackend, PostgresConfig};
 use crate::backend::{AcquireRequest, Backend};
@@ -101,6 +103,27 @@ impl Server {
         })
     }
 
+    /// The payloads of the notifications about the locks of a table.
+    pub async fn listen(&self, table: &str) -> (mpsc::UnboundedReceiver<String>, Client) {
+        let target = format!("host=127.0.0.1 port={} user=postgres", self.port);
+        let (client, mut connection) = tokio_postgres::connect(&target, NoTls).await.unwrap();
+        let (heard, payloads) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+                if let AsyncMessage::Notification(notification) = message {
+                    let _ = heard.send(notification.payload().to_owned());
+                }
+            }
+        });
+        let number = self
+            .sql(&format!("SELECT '{table}'::regclass::oid"))
+            .await
+            .unwrap();
+        let listen = format!("LISTEN syncguard_{number}");
+        client.batch_execute(&listen).await.unwrap();
+        (payloads, client)
+    }
+
     pub fn config(&self) -> PostgresConfig {
         PostgresConfig {
             url: Some(format!(
@@ -174,7 +197,7 @@ fn spawn(directory: &Path, port: u16) -> Child {
 }
 
 /// The server refuses to run as root.
-fn command(directory: &Path, program: &str) -> Command {
+pub fn command(directory: &Path, program: &str) -> Command {
     let program = find(program);
     let mut command = if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
         let mut command = Command::new("runuser");
@@ -200,7 +223,7 @@ fn find(program: &str) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(program))
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.local_addr().unwrap().port()
 }
