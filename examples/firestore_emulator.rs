@@ -6,7 +6,7 @@
 //! Besides the emulator's own endpoints (`POST /reset` empties it):
 //! - `GET /calls`: the names of the gRPC calls since the last time it was asked, as a JSON array;
 //! - `POST /faults/METHOD?FAULT,FAULT…`: what the next calls of that method meet: `swallow`,
-//!   `lose-answer`, `late-MS`, `oversized` or `status-CODE` (see `support/firestore_faults.rs`).
+//!   `lose-answer`, `late-MS`, `mute`, `oversized` or `status-CODE` (see `support/firestore_faults.rs`).
 
 #[path = "support/firestore_faults.rs"]
 mod firestore_faults;
@@ -80,6 +80,7 @@ fn parse_faults(text: &str) -> Option<Vec<Fault>> {
             Some(("status", code)) => Some(Fault::Status(code.parse().ok()?)),
             _ if fault == "swallow" => Some(Fault::Swallow),
             _ if fault == "lose-answer" => Some(Fault::LoseAnswer),
+            _ if fault == "mute" => Some(Fault::Mute),
             _ if fault == "oversized" => Some(Fault::Oversized),
             _ => None,
         })

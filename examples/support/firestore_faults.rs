@@ -2,10 +2,12 @@
 //! next ones fail in the ways a network can.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::middleware::{Next, from_fn_with_state};
@@ -22,6 +24,8 @@ pub enum Fault {
     Late(Duration),
     /// The emulator never sees it; this gRPC code is the answer.
     Status(u8),
+    /// The emulator never sees it; an answer begins, and nothing more is heard.
+    Mute,
     /// The emulator carries it out; the answer claims to be larger than a client takes.
     Oversized,
 }
@@ -108,6 +112,11 @@ async fn pass(State(faults): State<Faults>, request: Request, next: Next) -> Res
             late.await.unwrap_or_else(|_| status(13))
         }
         Some(Fault::Status(code)) => status(code),
+        Some(Fault::Mute) => {
+            let silence = futures_util::stream::pending::<Result<Vec<u8>, Infallible>>();
+            let body = Body::from_stream(silence);
+            ([(CONTENT_TYPE, "application/grpc")], body).into_response()
+        }
         Some(Fault::Oversized) => {
             let _ = next.run(request).await;
             // The head of a message of 256 MiB.

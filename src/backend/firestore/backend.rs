@@ -7,11 +7,13 @@ use async_trait::async_trait;
 
 use super::client::Client;
 use super::config::FirestoreConfig;
+use super::format::DocumentIds;
 use super::operations::{Change, KnownLocks};
 use super::session::Session;
+use super::watch::{WatchPolicy, Watcher};
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
-    ReleaseOutcome, Warnings,
+    ReleaseOutcome, Warnings, Watch,
 };
 use crate::error::{Error, Result};
 use crate::lock::hash::hash_key;
@@ -21,6 +23,7 @@ pub struct FirestoreBackend {
     pub(super) config: Arc<FirestoreConfig>,
     pub(super) client: Arc<Client>,
     pub(super) known: KnownLocks,
+    watcher: Watcher,
     warnings: Warnings,
     /// The last lockId that a warning about duplicates was given for: an auto-extend would
     /// repeat it for ever.
@@ -31,10 +34,20 @@ pub struct FirestoreBackend {
 impl FirestoreBackend {
     /// Connects on first use.
     pub fn open(config: FirestoreConfig, warnings: Warnings) -> Result<Self> {
+        Self::open_with(config, warnings, WatchPolicy::usual())
+    }
+
+    pub(super) fn open_with(
+        config: FirestoreConfig,
+        warnings: Warnings,
+        policy: WatchPolicy,
+    ) -> Result<Self> {
         config.validate()?;
         let config = Arc::new(config);
+        let client = Arc::new(Client::new(Arc::clone(&config), warnings.clone()));
         Ok(Self {
-            client: Arc::new(Client::new(Arc::clone(&config), warnings.clone())),
+            watcher: Watcher::new(&client, warnings.clone(), policy),
+            client,
             config,
             known: KnownLocks::default(),
             warnings,
@@ -102,11 +115,17 @@ impl Backend for FirestoreBackend {
         self.run_force_release(key).await
     }
 
+    fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
+        let ids = DocumentIds::of(key).ok()?;
+        Some(self.watcher.watch(ids.lock))
+    }
+
     fn obstacle(&self) -> Option<Error> {
         self.client.obstacle()
     }
 
     async fn close(&self) {
+        self.watcher.close();
         self.client.close();
     }
 }

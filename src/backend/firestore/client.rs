@@ -8,6 +8,7 @@ use firestore::{FirestoreDb, FirestoreDbOptions};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::clock::ClockCheck;
 use super::config::FirestoreConfig;
@@ -32,6 +33,8 @@ pub(super) struct Connection {
     pub(super) database: String,
     /// For messages.
     pub(super) place: String,
+    /// It is in doubt and not used for anything new.
+    pub(super) abandoned: CancellationToken,
 }
 
 impl Connection {
@@ -51,6 +54,15 @@ impl Client {
 
     /// Connects if need be.
     pub(super) async fn session(&self) -> Result<Session<'_>> {
+        let connection = self.connection().await?;
+        Ok(Session {
+            client: self,
+            connection,
+            deadline: Instant::now() + self.config.operation_timeout(),
+        })
+    }
+
+    pub(super) async fn connection(&self) -> Result<Arc<Connection>> {
         let connecting = self
             .slot()
             .get_or_insert_with(|| connect(Arc::clone(&self.config)).boxed().shared())
@@ -59,15 +71,12 @@ impl Client {
         if connected.is_err() {
             self.slot().take_if(|current| current.ptr_eq(&connecting));
         }
-        Ok(Session {
-            client: self,
-            connection: connected?,
-            deadline: Instant::now() + self.config.operation_timeout(),
-        })
+        connected
     }
 
     /// The next operation connects anew.
     pub(super) fn abandon(&self, connection: &Arc<Connection>) {
+        connection.abandoned.cancel();
         self.slot().take_if(|current| {
             matches!(current.peek(), Some(Ok(connected)) if Arc::ptr_eq(connected, connection))
         });
@@ -121,6 +130,7 @@ async fn connect(config: Arc<FirestoreConfig>) -> Result<Arc<Connection>> {
             client: db.client().get(),
             database: db.get_database_path().clone(),
             place,
+            abandoned: CancellationToken::new(),
         }))
     };
     let limit = config.connect_timeout();

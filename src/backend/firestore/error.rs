@@ -152,7 +152,7 @@ pub(super) fn chain(error: &(dyn StdError + 'static)) -> String {
     text
 }
 
-fn code_name(code: Code) -> &'static str {
+pub(super) fn code_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
         Code::Cancelled => "CANCELLED",

@@ -6,6 +6,7 @@
 //! - [`config`] options, [`credentials`] who this client is
 //! - [`client`] the connection, [`session`] the calls of one operation, [`retry`] how they are repeated
 //! - [`format`](mod@format) the documents as they are stored, [`operations`] what is done with them
+//! - [`watch`] being told when a lock may be had
 //! - [`clock`] a look at this host's clock, [`error`] what gRPC codes mean
 
 mod backend;
@@ -20,6 +21,7 @@ mod retry;
 mod session;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use backend::FirestoreBackend;
 pub use config::FirestoreConfig;

@@ -61,7 +61,7 @@ impl Tries {
     }
 }
 
-fn back_off(failed: u32, most: Duration) -> Duration {
+pub(super) fn back_off(failed: u32, most: Duration) -> Duration {
     let doubled = FIRST_DELAY * 2_u32.pow(failed.min(10));
     doubled.min(most).mul_f64(rand::random_range(0.5..1.0))
 }

@@ -103,8 +103,13 @@ impl Snapshot {
         })
     }
 
+    /// Whose lock it is, if that can be read.
+    pub(crate) fn holder(&self) -> Option<&str> {
+        self.text("lockId")
+    }
+
     pub(crate) fn is_owned_by(&self, lock_id: LockId) -> bool {
-        self.text("lockId") == Some(lock_id.as_str())
+        self.holder() == Some(lock_id.as_str())
     }
 
     /// The last fence that was handed out: 0 when there is no counter yet. A counter that cannot
@@ -133,7 +138,7 @@ impl Snapshot {
                 "The lock document was changed by something else: a field is missing or of the wrong type",
             )
         };
-        let lock_id = self.text("lockId").ok_or_else(damaged)?;
+        let lock_id = self.holder().ok_or_else(damaged)?;
         Ok(LockRecord {
             key: self.text("key").ok_or_else(damaged)?.to_owned(),
             lock_id: LockId::parse(lock_id).map_err(|_| damaged())?,

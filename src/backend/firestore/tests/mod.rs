@@ -8,6 +8,9 @@ mod faults;
 #[path = "../../../../examples/support/firestore_faults.rs"]
 mod firestore_faults;
 mod list;
+mod watch;
+mod watch_faults;
+mod wire;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,6 +18,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use super::watch::WatchPolicy;
 use super::{FirestoreBackend, FirestoreConfig};
 use crate::backend::{AcquireOutcome, AcquireRequest, Backend, Warnings};
 use crate::error::Result;
@@ -70,9 +74,13 @@ impl Server {
     fn backend_with(&self, change: impl FnOnce(&mut FirestoreConfig)) -> FirestoreBackend {
         let mut config = self.config();
         change(&mut config);
+        self.open(config, WatchPolicy::usual())
+    }
+
+    fn open(&self, config: FirestoreConfig, policy: WatchPolicy) -> FirestoreBackend {
         let heard = Arc::clone(&self.warnings);
         let warnings = Warnings::new(move |text| heard.lock().unwrap().push(text.to_owned()));
-        FirestoreBackend::open(config, warnings).unwrap()
+        FirestoreBackend::open_with(config, warnings, policy).unwrap()
     }
 
     fn warnings(&self) -> Vec<String> {

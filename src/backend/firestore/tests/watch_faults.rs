@@ -1,0 +1,147 @@
+//! Watching while the server is away, silent or unwilling.
+
+use std::time::Duration;
+
+use super::firestore_faults::Fault;
+use super::watch::{not_told, strict, told, watch};
+use super::wire::Wire;
+use super::{Server, acquire, key};
+use crate::backend::Backend;
+use crate::backend::firestore::FirestoreBackend;
+use crate::backend::firestore::watch::WatchPolicy;
+
+impl Server {
+    /// A backend whose connection can be cut.
+    async fn behind_a_wire(&self) -> (Wire, FirestoreBackend) {
+        let wire = Wire::to(&self.address).await;
+        let mut config = self.config();
+        config.emulator_host = Some(wire.address.clone());
+        let backend = self.open(config, strict());
+        (wire, backend)
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_is_replaced() {
+    let server = Server::start().await;
+    let (wire, backend) = server.behind_a_wire().await;
+    let other = server.backend();
+    for _ in 0..3 {
+        let held = acquire(&other, "a", 30_000).await.unwrap().unwrap();
+        let mut watch = watch(&backend, "a");
+        not_told(&mut watch).await;
+        wire.cut();
+        // Still locked: no reason to try.
+        not_told(&mut watch).await;
+        other.release(held.lock_id).await.unwrap();
+        told(&mut watch).await;
+    }
+}
+
+#[tokio::test]
+async fn a_release_while_the_stream_is_away_is_told_afterwards() {
+    let server = Server::start().await;
+    let (wire, backend) = server.behind_a_wire().await;
+    let other = server.backend();
+    let held = acquire(&other, "a", 30_000).await.unwrap().unwrap();
+    let mut watch = watch(&backend, "a");
+    not_told(&mut watch).await;
+    wire.set_down(true);
+    not_told(&mut watch).await;
+    other.release(held.lock_id).await.unwrap();
+    not_told(&mut watch).await;
+    wire.set_down(false);
+    told(&mut watch).await;
+    not_told(&mut watch).await;
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_empty_has_no_lock() {
+    let server = Server::start().await;
+    let (wire, backend) = server.behind_a_wire().await;
+    acquire(&server.backend(), "a", 30_000).await.unwrap();
+    let mut watch = watch(&backend, "a");
+    not_told(&mut watch).await;
+    let restarted = Server::start().await;
+    wire.lead_to(&restarted.address);
+    wire.cut();
+    told(&mut watch).await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_let_us_listen_is_seldom_asked() {
+    for code in [7, 12] {
+        let server = Server::start().await;
+        server.faults.set("Listen", [Fault::Status(code); 3]);
+        let policy = WatchPolicy {
+            retry_refused: Duration::from_millis(500),
+            debug: code == 7,
+            ..strict()
+        };
+        let backend = server.open(server.config(), policy);
+        let mut first = watch(&backend, "a");
+        not_told(&mut first).await;
+        assert_eq!(server.calls(), ["Listen"]);
+        // Not even who comes anew makes it ask sooner.
+        drop(first);
+        let mut watch = watch(&backend, "a");
+        not_told(&mut watch).await;
+        assert!(server.calls().is_empty());
+        told(&mut watch).await;
+        assert_eq!(server.calls(), ["Listen"; 3]);
+        let notes = server.warnings();
+        assert_eq!(notes.len(), usize::from(code == 7), "{notes:?}");
+        if let [note] = notes.as_slice() {
+            assert!(note.contains("(PERMISSION_DENIED)"), "{note}");
+            assert!(note.contains(&server.address), "{note}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_silent_stream_is_given_up() {
+    let server = Server::start().await;
+    server.faults.set("Listen", [Fault::Swallow, Fault::Mute]);
+    let mut config = server.config();
+    config.operation_timeout_ms = 300;
+    let backend = server.open(config, strict());
+    told(&mut watch(&backend, "a")).await;
+    assert_eq!(server.calls(), ["Listen"; 3]);
+}
+
+#[tokio::test]
+async fn a_connection_in_doubt_is_not_listened_on() {
+    let server = Server::start().await;
+    let mut config = server.config();
+    config.operation_timeout_ms = 300;
+    let backend = server.open(config, strict());
+    acquire(&server.backend(), "a", 30_000).await.unwrap();
+    let mut watch = watch(&backend, "a");
+    not_told(&mut watch).await;
+    server.calls();
+    server.faults.set("BatchGetDocuments", [Fault::Swallow]);
+    backend.is_locked(&key("a")).await.unwrap_err();
+    not_told(&mut watch).await;
+    assert_eq!(server.calls(), ["BatchGetDocuments", "Listen"]);
+}
+
+#[tokio::test]
+async fn closing_or_dropping_a_backend_ends_its_stream() {
+    let server = Server::start().await;
+    for close in [true, false] {
+        let (wire, backend) = server.behind_a_wire().await;
+        acquire(&backend, "a", 30_000).await.unwrap();
+        let mut watch = watch(&backend, "a");
+        not_told(&mut watch).await;
+        if close {
+            backend.close().await;
+        } else {
+            drop(backend);
+        }
+        let unused = tokio::time::timeout(Duration::from_secs(20), wire.until_unused());
+        unused
+            .await
+            .expect("the connection should have been closed");
+        not_told(&mut watch).await;
+    }
+}
