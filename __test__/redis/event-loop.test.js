@@ -99,10 +99,14 @@ describe("in this process", () => {
   });
 
   test("thousands at once, larger than any buffer", async () => {
-    const patient = open({ target: server.url, keyPrefix, operationTimeoutMs: 60_000 });
-    const before = cli("client", "list").split("\n").length;
+    const connectionName = prefix();
+    const patient = open({
+      target: { port: server.port, connectionName },
+      keyPrefix,
+      operationTimeoutMs: 60_000,
+    });
     await (await patient.acquire({ key: "first", ttlMs })).release();
-    await until(() => cli("client", "list").split("\n").length === before + 2, "both connections");
+    await until(() => connections(connectionName).length === 2, "both connections");
     const long = "x".repeat(400);
     const all = Array.from({ length: 20_000 }, async (_, index) => {
       const held = await patient.acquire({ key: `${long}:${index}`, ttlMs });
