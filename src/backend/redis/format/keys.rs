@@ -39,9 +39,8 @@ impl Keyspace {
             Cow::Borrowed(prefix)
         };
         let prefix = nfc(&prefix).into_owned();
-        let separator = if prefix.is_empty() { "" } else { ":" };
         let keyspace = Self {
-            start: format!("{outer}{prefix}{separator}"),
+            start: format!("{outer}{prefix}{}", separator(&prefix)),
             prefix,
             outer: outer.to_owned(),
         };
@@ -53,8 +52,7 @@ impl Keyspace {
 
     pub(crate) fn lock_keys(&self, key: &Key) -> Result<LockKeys> {
         let key = key.as_str();
-        // As they stand they could name a fence counter or an index of another key.
-        let dangerous = key.starts_with("fence:") || key.starts_with("id:");
+        let dangerous = self.is_dangerous(key);
         let start = &self.start;
         if !dangerous && self.outer.is_empty() && self.is_short(start.len() + key.len()) {
             return Ok(LockKeys {
@@ -72,6 +70,16 @@ impl Keyspace {
             lock: self.outside(base),
             fence: self.outside(fence),
         })
+    }
+
+    /// Whether a key, as it stands, could name a fence counter or an index of another key.
+    fn is_dangerous(&self, key: &str) -> bool {
+        if let Some(lock_id) = key.strip_prefix("id:") {
+            return LockId::parse(lock_id).is_ok();
+        }
+        key.strip_prefix("fence:")
+            .and_then(|rest| rest.strip_prefix(&self.prefix))
+            .is_some_and(|rest| rest.starts_with(separator(&self.prefix)))
     }
 
     pub(crate) fn index_key(&self, lock_id: LockId) -> Result<String> {
@@ -94,8 +102,8 @@ impl Keyspace {
 
     /// What the names of fence counters start with, unless they are shortened.
     pub(crate) fn fence_start(&self) -> String {
-        let separator = if self.prefix.is_empty() { "" } else { ":" };
-        format!("{}fence:{}{separator}", self.start, self.prefix)
+        let Self { prefix, start, .. } = self;
+        format!("{start}fence:{prefix}{}", separator(prefix))
     }
 
     /// A pattern, as Redis has them, that all names match.
@@ -130,6 +138,11 @@ impl Keyspace {
             format!("{}{key}", self.outer)
         }
     }
+}
+
+/// What stands between a prefix and a key.
+fn separator(prefix: &str) -> &'static str {
+    if prefix.is_empty() { "" } else { ":" }
 }
 
 /// The part of a key that decides its cluster slot, if it is not the whole key.
@@ -187,7 +200,27 @@ mod tests {
             assert_eq!(keys.lock.len(), "syncguard:".len() + 22);
             assert_eq!(keys.fence, format!("syncguard:fence:{}", keys.lock));
         }
-        assert_eq!(keys("syncguard", false, "fences").lock, "syncguard:fences");
+        assert_eq!(keys("", false, "fence:x").lock.len(), 22);
+    }
+
+    #[test]
+    fn keys_that_meet_nothing_of_ours_stay_as_they_are() {
+        for key in [
+            "fences",
+            "fence:north",
+            "fence:syncguard",
+            "fence:syncguardian:x",
+            "id:42",
+            "id:AAAAAAAAAAAAAAAAAAAAA",
+            "id:AAAAAAAAAAAAAAAAAAAAAAA",
+            "id:AAAAAAAAAAAAAAAAAAAAA=",
+        ] {
+            assert_eq!(
+                keys("syncguard", false, key).lock,
+                format!("syncguard:{key}")
+            );
+        }
+        assert_eq!(keys("", false, "id:42").lock, "id:42");
     }
 
     #[test]
@@ -220,6 +253,9 @@ mod tests {
         assert_eq!(keyspace.pattern(), "a\\*b\\?c\\[d]\\\\:*");
     }
 
+    const LIKE_OURS: &str =
+        "((fence:|id:|syncguard:|\\{t\\}:|a:|é:|[a-z]){1,4}|(a:)?id:[a-zA-Z0-9_-]{21,23})";
+
     proptest! {
         /// The short way and the specified way lead to the same names.
         #[test]
@@ -246,12 +282,20 @@ mod tests {
         }
 
         #[test]
-        fn no_lock_key_is_a_counter_or_an_index(a in "(fence:|id:|syncguard:|[a-z]){1,4}", b in "[a-z:]{1,9}") {
-            let one = keys("syncguard", false, &a);
-            let two = keys("syncguard", false, &b);
-            prop_assert_ne!(&one.lock, &two.fence);
-            prop_assert_ne!(&one.lock, &one.fence);
-            prop_assert!(!one.lock.starts_with("syncguard:id:"));
+        fn no_lock_key_is_a_counter_or_an_index(
+            prefix in "(syncguard|\\{t\\}|id|a:id|é|)",
+            outer in "(outer:)?",
+            a in LIKE_OURS,
+            b in LIKE_OURS,
+        ) {
+            let keyspace = Keyspace::new(&prefix, false, &outer).unwrap();
+            let keys = |key: &str| keyspace.lock_keys(&Key::new(key).unwrap()).unwrap();
+            let lock = keys(&a).lock;
+            prop_assert_ne!(&lock, &keys(&b).fence);
+            prop_assert_ne!(&lock, &keys(&a).fence);
+            prop_assert!(!lock.starts_with(&keyspace.fence_start()));
+            let lock_id = lock.strip_prefix(&keyspace.index_start());
+            prop_assert!(lock_id.is_none_or(|id| LockId::parse(id).is_err()));
         }
     }
 }
