@@ -60,7 +60,7 @@ impl Connection {
             .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUE);
         if let Some(pushes) = pushes {
-            // It insists on a HELLO of its own.
+            // It insists on a greeting, but HELLO is all that it says.
             greeting = greeting.set_protocol(ProtocolVersion::RESP3);
             config = config.set_push_sender(pushes);
         }

@@ -88,6 +88,7 @@ impl Dialer {
             self.greet(&connection).await?;
             return Ok(connection);
         };
+        // Then again by the driver, which would hide why it fails.
         let stream = self.greeted(node, stream).await?;
         timeout(limit, Connection::open(node, stream, limit, Some(pushes)))
             .await

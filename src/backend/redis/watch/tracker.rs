@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorCode, Result};
 
 /// How long the connection is kept when nobody watches: the next may come soon.
 const IDLE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
-/// A server that pushes nothing for so long is asked for a sign of life.
+/// How often a sign of life is asked for: a connection may die without a word.
 const PING_EVERY: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 /// When a server that does not offer this is asked again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 60 });
