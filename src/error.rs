@@ -86,6 +86,14 @@ impl Error {
         self
     }
 
+    /// What the driver or the system said, or else what we say.
+    pub fn said(&self) -> &str {
+        match &self.cause {
+            Some(Cause::Text(text)) => text,
+            _ => &self.message,
+        }
+    }
+
     pub fn detail(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.details.push((name, value.into()));
         self

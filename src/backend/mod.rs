@@ -149,15 +149,34 @@ pub trait Backend: Send + Sync + 'static {
 
 /// Where a backend tells what a person should know and no result can carry.
 #[derive(Clone)]
-pub struct Warnings(Arc<dyn Fn(&str) + Send + Sync>);
+pub struct Warnings {
+    sink: Arc<dyn Fn(&str) + Send + Sync>,
+    debug: bool,
+}
 
 impl Warnings {
     pub fn new(sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(sink))
+        Self {
+            sink: Arc::new(sink),
+            // Now, on the thread that may change it, and not later on another.
+            debug: std::env::var("SYNCGUARD_DEBUG").is_ok_and(|value| value == "true"),
+        }
+    }
+
+    #[cfg(test)]
+    pub fn with_debug(self, debug: bool) -> Self {
+        Self { debug, ..self }
     }
 
     /// The text must not contain a key, a lockId or a credential.
     pub fn warn(&self, text: &str) {
-        (self.0)(text);
+        (self.sink)(text);
+    }
+
+    /// Tells it only to those who look for a cause (`SYNCGUARD_DEBUG=true`).
+    pub fn debug(&self, text: &str) {
+        if self.debug {
+            self.warn(text);
+        }
     }
 }

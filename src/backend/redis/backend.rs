@@ -13,7 +13,7 @@ use super::format::reply::{self, Presence};
 use super::format::scripts::{self, Call};
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
-    ReleaseOutcome, Warnings,
+    ReleaseOutcome, Warnings, Watch,
 };
 use crate::error::{Error, Result};
 use crate::event_loop::EventLoop;
@@ -176,6 +176,11 @@ impl Backend for RedisBackend {
             args: &[],
         };
         reply::taken_away(self.client.run(&call).await?)
+    }
+
+    fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
+        let lock_key = self.keyspace.lock_keys(key).ok()?.lock;
+        Some(self.client.watch(&lock_key))
     }
 
     async fn close(&self) {

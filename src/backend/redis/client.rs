@@ -10,14 +10,16 @@ use super::format::scripts::Call;
 use super::transport::dialer::Dialer;
 use super::transport::link::Link;
 use super::transport::topology::{Nat, Topology};
-use crate::backend::Warnings;
+use super::watch::Watching;
 use crate::backend::tls::Tls;
+use crate::backend::{Warnings, Watch};
 use crate::error::Result;
 use crate::event_loop::EventLoop;
 use crate::lock::LockId;
 
 pub(super) struct Client {
     link: Link,
+    watching: Watching,
 }
 
 impl Client {
@@ -34,6 +36,7 @@ impl Client {
             login: config.login,
             tls: config.tls.map(Tls::new).transpose()?,
             family: config.family,
+            pushes: None,
             warnings,
             warned: Arc::default(),
             reached: Arc::default(),
@@ -63,7 +66,9 @@ impl Client {
                 known: Default::default(),
             },
         };
+        let topology = Arc::new(topology);
         Ok(Self {
+            watching: Watching::new(Arc::clone(&topology), &dialer, connect_timeout),
             link: Link::new(topology, dialer, connect_timeout, home),
         })
     }
@@ -73,7 +78,12 @@ impl Client {
         self.link.run(call)
     }
 
+    pub(super) fn watch(&self, lock_key: &str) -> Box<dyn Watch> {
+        self.watching.watch(lock_key)
+    }
+
     pub(super) fn close(&self) {
+        self.watching.close();
         self.link.close();
     }
 }

@@ -4,6 +4,7 @@
 //! - [`format`] what is stored and how it is asked for
 //! - [`client`] runs the calls over a [`transport`]; the [`lane`] is a second connection, for requests
 //!   made on the thread of an event loop
+//! - [`watch`] tells waiters when a lock may be free, over a third
 //! - [`error`] what went wrong, in the codes of the public error
 
 mod backend;
@@ -15,6 +16,7 @@ mod lane;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod watch;
 
 pub use backend::RedisBackend;
 pub use config::RedisConfig;

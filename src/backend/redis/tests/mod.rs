@@ -5,3 +5,6 @@ mod lane;
 mod looking_around;
 mod operations;
 mod server;
+mod watch;
+mod watch_deployments;
+mod watch_faults;

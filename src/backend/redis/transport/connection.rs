@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::poll_fn;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, Value};
+use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, RedisConnectionInfo, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
 use super::driver::Driver;
@@ -21,6 +22,8 @@ use crate::error::Result;
 
 /// Requests that may wait to be written. More than that wait for their turn.
 const QUEUE: usize = 1 << 16;
+
+pub(crate) type Pushes = UnboundedSender<PushInfo>;
 
 pub(crate) struct Connection {
     node: Node,
@@ -41,17 +44,28 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) async fn open<S>(node: &Node, stream: S, limit: Duration) -> Result<Self>
+    /// With `pushes` the server must know HELLO.
+    pub(crate) async fn open<S>(
+        node: &Node,
+        stream: S,
+        limit: Duration,
+        pushes: Option<Pushes>,
+    ) -> Result<Self>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         // Timeouts and the greeting are ours: the driver's own greeting hides why it failed.
-        let no_greeting = RedisConnectionInfo::default().set_skip_set_lib_name();
-        let config = AsyncConnectionConfig::new()
+        let mut greeting = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let mut config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUE);
+        if let Some(pushes) = pushes {
+            // It insists on a greeting, but HELLO is all that it says.
+            greeting = greeting.set_protocol(ProtocolVersion::RESP3);
+            config = config.set_push_sender(pushes);
+        }
         let (multiplexed, driver) =
-            MultiplexedConnection::new_with_config(&no_greeting, stream, config)
+            MultiplexedConnection::new_with_config(&greeting, stream, config)
                 .await
                 .map_err(|cause| error::from_connection(&cause))?;
         let driver = Driver::new(driver);

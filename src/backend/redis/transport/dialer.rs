@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::Connection;
+use super::connection::{Connection, Pushes};
 use super::lent::lend;
 use crate::backend::Warnings;
 use crate::backend::redis::config::{Login, Node};
@@ -31,6 +31,8 @@ pub(crate) struct Dialer {
     pub(crate) tls: Option<Tls>,
     pub(crate) family: Option<u8>,
     pub(crate) operation_timeout: Duration,
+    /// Where the pushes of a server go that is to track what is read.
+    pub(crate) pushes: Option<Pushes>,
     pub(crate) warnings: Warnings,
     /// Once is enough.
     pub(crate) warned: Arc<AtomicBool>,
@@ -51,15 +53,15 @@ impl Dialer {
 
     async fn connect(&self, node: &Node) -> Result<Connection> {
         self.reached.store(false, Ordering::Relaxed);
-        let connection = match node {
+        match node {
             Node::Tcp { host, port } => {
                 let stream = self.connect_tcp(host, *port).await?;
                 self.reached.store(true, Ordering::Relaxed);
                 match &self.tls {
-                    None => Connection::open(node, stream, self.operation_timeout).await?,
+                    None => self.open(node, stream).await,
                     Some(tls) => {
                         let stream = self.connect_tls(tls, host, stream).await?;
-                        Connection::open(node, stream, self.operation_timeout).await?
+                        self.open(node, stream).await
                     }
                 }
             }
@@ -69,13 +71,28 @@ impl Dialer {
                     .await
                     .map_err(error::unreachable)?;
                 self.reached.store(true, Ordering::Relaxed);
-                Connection::open(node, stream, self.operation_timeout).await?
+                self.open(node, stream).await
             }
             #[cfg(not(unix))]
-            Node::Unix { .. } => return Err(no_unix_sockets()),
+            Node::Unix { .. } => Err(no_unix_sockets()),
+        }
+    }
+
+    async fn open<S>(&self, node: &Node, stream: S) -> Result<Connection>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let limit = self.operation_timeout;
+        let Some(pushes) = self.pushes.clone() else {
+            let connection = Connection::open(node, stream, limit, None).await?;
+            self.greet(&connection).await?;
+            return Ok(connection);
         };
-        self.greet(&connection).await?;
-        Ok(connection)
+        // Then again by the driver, which would hide why it fails.
+        let stream = self.greeted(node, stream).await?;
+        timeout(limit, Connection::open(node, stream, limit, Some(pushes)))
+            .await
+            .map_err(|_| error::silent())?
     }
 
     /// A connection of its own for the event loop.
@@ -128,7 +145,7 @@ impl Dialer {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (lent, owner) = lend(stream);
-        let connection = Connection::open(node, lent, self.operation_timeout).await?;
+        let connection = Connection::open(node, lent, self.operation_timeout, None).await?;
         self.greet(&connection).await?;
         connection.let_go();
         owner.take().ok_or_else(error::lost)
@@ -218,10 +235,14 @@ impl Dialer {
         };
         match connection.ask(&last).await? {
             // Only scripts need to be allowed.
-            Value::ServerError(error) if error.code() == "NOPERM" && *db == 0 => Ok(()),
-            Value::ServerError(error) => Err(error::from_server(&error)),
-            _ => Ok(()),
+            Value::ServerError(error) if error.code() == "NOPERM" && *db == 0 => {}
+            Value::ServerError(error) => return Err(error::from_server(&error)),
+            _ => {}
         }
+        if self.pushes.is_some() {
+            track(connection).await?;
+        }
+        Ok(())
     }
 
     fn warn_of_needless_password(&self) {
@@ -230,6 +251,18 @@ impl Dialer {
                 .warn("The Redis server does not require a password, but one was given");
         }
     }
+}
+
+/// Makes the server push what happens to the keys that are read over this connection.
+async fn track(connection: &Connection) -> Result<()> {
+    let mut tracking = redis::cmd("CLIENT");
+    tracking.arg("TRACKING").arg("ON");
+    for command in [redis::cmd("HELLO").arg(3), &mut tracking] {
+        if let Value::ServerError(error) = connection.ask(command).await? {
+            return Err(error::from_server(&error));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(not(unix))]

@@ -26,7 +26,7 @@ pub(crate) struct Link {
 }
 
 struct Shared {
-    topology: Topology,
+    topology: Arc<Topology>,
     dialer: Dialer,
     connect_timeout: Duration,
     home: Option<Arc<dyn EventLoop>>,
@@ -56,21 +56,21 @@ enum State {
 }
 
 /// Delays that double, with jitter.
-struct Backoff {
+pub(crate) struct Backoff {
     delay: Duration,
     longest: Duration,
 }
 
 impl Backoff {
     /// Whoever has `patience` sees several attempts, whenever it comes.
-    fn new(patience: Duration) -> Self {
+    pub(crate) fn new(patience: Duration) -> Self {
         Self {
             delay: FIRST_DELAY,
             longest: MAX_DELAY.min(patience / 4).max(FIRST_DELAY),
         }
     }
 
-    async fn wait(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         sleep(self.delay.mul_f64(rand::random_range(0.5..1.0))).await;
         self.delay = (self.delay * 2).min(self.longest);
     }
@@ -78,7 +78,7 @@ impl Backoff {
 
 impl Link {
     pub(crate) fn new(
-        topology: Topology,
+        topology: Arc<Topology>,
         dialer: Dialer,
         connect_timeout: Duration,
         home: Option<Arc<dyn EventLoop>>,
@@ -241,7 +241,7 @@ impl Link {
 }
 
 /// The address in `MOVED slot address`.
-fn redirect(refused: &ServerError) -> &str {
+pub(crate) fn redirect(refused: &ServerError) -> &str {
     refused
         .details()
         .and_then(|details| details.split_ascii_whitespace().nth(1))

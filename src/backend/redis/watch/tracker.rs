@@ -1,0 +1,181 @@
+//! The connection on which the server pushes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use redis::{PushInfo, PushKind, ServerErrorKind, Value};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::Shared;
+use super::keys::{Look, WatchedKeys};
+use crate::backend::redis::error;
+use crate::backend::redis::transport::connection::Connection;
+use crate::backend::redis::transport::dialer::Dialer;
+use crate::backend::redis::transport::link::{Backoff, redirect};
+use crate::error::{Error, ErrorCode, Result};
+
+/// How long the connection is kept when nobody watches: the next may come soon.
+const IDLE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+/// How often a sign of life is asked for: a connection may die without a word.
+const PING_EVERY: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
+/// When a server that does not offer this is asked again.
+const REFUSED_PAUSE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 60 });
+/// A connection that lasted so long was a good one.
+const STEADY: Duration = Duration::from_secs(5);
+
+struct Tracked {
+    connection: Connection,
+    pushes: UnboundedReceiver<PushInfo>,
+}
+
+pub(super) async fn run(shared: Arc<Shared>) {
+    shared.closed.run_until_cancelled(track(&shared)).await;
+}
+
+/// Until nobody watches any more.
+async fn track(shared: &Shared) {
+    let mut backoff = Backoff::new(shared.connect_timeout);
+    loop {
+        match connect(shared).await {
+            Ok(tracked) => {
+                let since = Instant::now();
+                tracked.serve(shared).await;
+                shared.lock().keys.lost();
+                if since.elapsed() >= STEADY {
+                    backoff = Backoff::new(shared.connect_timeout);
+                }
+            }
+            Err(error) if may_pass(&error) => {}
+            Err(error) => {
+                note(shared, &error);
+                sleep(REFUSED_PAUSE).await;
+            }
+        }
+        if shared.dismiss_tracker() {
+            return;
+        }
+        backoff.wait().await;
+    }
+}
+
+async fn connect(shared: &Shared) -> Result<Tracked> {
+    let (sender, pushes) = unbounded_channel();
+    let dialer = Dialer {
+        pushes: Some(sender),
+        ..shared.dialer.clone()
+    };
+    let limit = shared.connect_timeout;
+    let connecting = shared.topology.connect(&dialer, limit / 3);
+    let connection = timeout(limit, connecting)
+        .await
+        .map_err(|_| error::unreachable("timed out"))??;
+    Ok(Tracked { connection, pushes })
+}
+
+fn may_pass(error: &Error) -> bool {
+    matches!(
+        error.code,
+        ErrorCode::ServiceUnavailable | ErrorCode::NetworkTimeout | ErrorCode::RateLimited
+    )
+}
+
+/// Once: waiters poll then, and nobody need do anything.
+fn note(shared: &Shared, error: &Error) {
+    if !std::mem::replace(&mut shared.lock().noted, true) {
+        let cause = error.said();
+        shared.dialer.warnings.debug(&format!(
+            "Waiters poll, as Redis does not tell them of releases: that needs Redis 6 or newer and \
+             permission for HELLO and CLIENT ({cause})"
+        ));
+    }
+}
+
+impl Tracked {
+    /// Until the connection is lost or has not been needed for a while.
+    async fn serve(mut self, shared: &Shared) {
+        let Self { connection, pushes } = &mut self;
+        let over = connection.over();
+        let mut alive = std::pin::pin!(stay_alive(connection));
+        let mut looking = FuturesUnordered::new();
+        let mut idle_since = None;
+        loop {
+            let is_idle = {
+                let keys = &mut shared.lock().keys;
+                looking.extend(keys.looks().into_iter().map(|look| read(connection, look)));
+                keys.is_empty()
+            };
+            idle_since = is_idle.then(|| idle_since.unwrap_or_else(Instant::now));
+            let idle_until = idle_since.unwrap_or_else(Instant::now) + IDLE;
+            tokio::select! {
+                () = over.cancelled() => return,
+                () = &mut alive => return,
+                () = sleep_until(idle_until), if is_idle => return,
+                () = shared.work.notified() => {}
+                Some(push) = pushes.recv() => heed(&mut shared.lock().keys, &push),
+                Some((look, answer)) = looking.next() => match is_free(shared, answer) {
+                    Ok(free) => shared.lock().keys.looked(&look, free),
+                    Err(_) => return,
+                },
+            }
+        }
+    }
+}
+
+/// Returns when the server does not answer any more.
+async fn stay_alive(connection: &Connection) {
+    loop {
+        sleep(PING_EVERY).await;
+        if connection.ask(&redis::cmd("PING")).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// From then on the server pushes the next change.
+async fn read(connection: &Connection, look: Look) -> (Look, Result<Value>) {
+    let answer = connection.ask(redis::cmd("GET").arg(&*look.key)).await;
+    (look, answer)
+}
+
+/// An error when this server cannot tell.
+fn is_free(shared: &Shared, answer: Result<Value>) -> Result<bool> {
+    match answer? {
+        Value::Nil => Ok(true),
+        Value::ServerError(refused) => {
+            if refused.kind() == Some(ServerErrorKind::Moved) {
+                shared.topology.moved(redirect(&refused));
+            }
+            let error = error::from_server(&refused);
+            // Whoever tries gets the same error, and can tell the caller.
+            if may_pass(&error) {
+                Err(error)
+            } else {
+                Ok(true)
+            }
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Names the keys that have changed, or nothing when all have.
+fn heed(keys: &mut WatchedKeys, push: &PushInfo) {
+    if push.kind != PushKind::Invalidate {
+        return;
+    }
+    for value in &push.data {
+        match value {
+            Value::Nil => keys.flushed(),
+            Value::Array(changed) => {
+                for key in changed {
+                    if let Value::BulkString(key) = key {
+                        keys.pushed(key);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
