@@ -178,6 +178,10 @@ impl Backend for RedisBackend {
         reply::taken_away(self.client.run(&call).await?)
     }
 
+    fn obstacle(&self) -> Option<Error> {
+        self.client.obstacle()
+    }
+
     async fn close(&self) {
         self.client.close();
     }

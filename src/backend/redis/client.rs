@@ -12,7 +12,7 @@ use super::transport::link::Link;
 use super::transport::topology::{Nat, Topology};
 use crate::backend::Warnings;
 use crate::backend::tls::Tls;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event_loop::EventLoop;
 use crate::lock::LockId;
 
@@ -36,7 +36,7 @@ impl Client {
             family: config.family,
             warnings,
             warned: Arc::default(),
-            reached: Arc::default(),
+            dialling: Arc::default(),
         };
         let topology = match config.deployment {
             Deployment::Server { node } => Topology::Server(node),
@@ -71,6 +71,11 @@ impl Client {
     /// What the script answered.
     pub(super) fn run(&self, call: &Call<'_>) -> impl Future<Output = Result<Value>> + Send {
         self.link.run(call)
+    }
+
+    /// What went wrong last while calls wait for a connection.
+    pub(super) fn obstacle(&self) -> Option<Error> {
+        self.link.obstacle()
     }
 
     pub(super) fn close(&self) {

@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::bounded::Bounded;
 use super::driver::Driver;
 use super::watchdog::Watchdog;
 use crate::backend::redis::config::Node;
@@ -51,7 +52,7 @@ impl Connection {
             .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUE);
         let (multiplexed, driver) =
-            MultiplexedConnection::new_with_config(&no_greeting, stream, config)
+            MultiplexedConnection::new_with_config(&no_greeting, Bounded::new(stream), config)
                 .await
                 .map_err(|cause| error::from_connection(&cause))?;
         let driver = Driver::new(driver);
