@@ -57,11 +57,14 @@ export const BAD_LOCK_ID =
 export const BAD_TTL = "ttlMs must be a positive integer (milliseconds)";
 
 /**
- * The error in a reply `E{json}` of the native side.
+ * The error in a reply `E{json}` of the native side; any other reply was not to be expected.
  * @param {string} reply
  * @param {LockErrorContext} [context]
  */
 export function replyError(reply, context) {
+  if (!reply.startsWith("E")) {
+    return new LockError("Internal", "The native side gave an unexpected answer", context);
+  }
   return describedError(JSON.parse(reply.slice(1)), context);
 }
 

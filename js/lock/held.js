@@ -36,6 +36,8 @@ export class Held {
    */
   constructor(engine, plan, observers, grant, number) {
     const own = engine.callers?.grant(grant.lockId);
+    // The engine does not keep it; whoever holds a lock of it may have nothing else of it left.
+    this.backend = engine.callers?.backend;
     this.lockId = own?.lockId ?? grant.lockId;
     this.fence = own === undefined ? grant.fence : own.fence;
     this.#expiresAtMs = own === undefined ? grant.expiresAtMs : own.expiresAtMs;
@@ -188,7 +190,7 @@ export class Held {
     } catch (error) {
       this.#emit("release", /** @type {LockError} */ (error), done());
       // What a release in JavaScript threw is told as it was.
-      throw callers === undefined ? error : (/** @type {LockError} */ (error).cause ?? error);
+      throw callers === undefined ? error : /** @type {LockError} */ ((error).cause ?? error);
     } finally {
       if (this.#isListening) unlisten(this.#number);
       callers?.forget(this.#id);
