@@ -52,7 +52,13 @@ describe("fn", () => {
   });
 
   test("an Error of the release is reported as it is, a LockError too", async () => {
-    for (const thrown of [new RangeError("down"), new LockError("RateLimited", "slow")]) {
+    const cause = new Error("reset");
+    for (const thrown of [
+      new RangeError("down"),
+      new RangeError("down", { cause }),
+      new LockError("RateLimited", "slow"),
+      new LockError("ServiceUnavailable", "down", { cause }),
+    ]) {
       const onReleaseError = vi.fn();
       const backend = scripted({ release: () => Promise.reject(thrown) });
       await lock(backend, () => {}, { key: "k", onReleaseError });

@@ -69,6 +69,21 @@ export function replyError(reply, context) {
 }
 
 /**
+ * Errors that tell of something else that user code threw.
+ * @type {WeakSet<object>}
+ */
+const standIns = new WeakSet();
+
+/**
+ * What user code threw, when the error tells of that; else the error.
+ * @param {any} error
+ * @returns {unknown}
+ */
+export function thrownBehind(error) {
+  return standIns.has(error) ? error.cause : error;
+}
+
+/**
  * @param {any} description
  * @param {LockErrorContext} [context]
  * @returns {LockError}
@@ -84,7 +99,9 @@ function describedError({ code, message, cause, thrown, details }, context) {
   } else if (cause !== undefined) {
     full.cause = typeof cause === "string" ? new Error(cause) : describedError(cause);
   }
-  return new LockError(code, message, full);
+  const error = new LockError(code, message, full);
+  if (thrown !== undefined) standIns.add(error);
+  return error;
 }
 
 /**

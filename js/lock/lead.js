@@ -2,7 +2,7 @@
 
 import { invalidArgument } from "../base/errors.js";
 import { readLockConfig } from "./config.js";
-import { contextOf } from "./held.js";
+import { LockContext } from "./held.js";
 import { endQuietly } from "./lock.js";
 import { take } from "./take.js";
 
@@ -21,7 +21,7 @@ export async function leadWith(backend, fn, config) {
   const plan = readLockConfig(config, "lead(fn, { key })", true);
   for (;;) {
     const held = /** @type {Held} */ (await take(backend, plan, true));
-    const context = contextOf(held);
+    const context = new LockContext(held);
     let outcome;
     try {
       outcome = { ok: true, value: await fn(context) };
