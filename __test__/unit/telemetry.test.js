@@ -372,6 +372,19 @@ describe("a decorated backend", () => {
     expect(held.isHeld()).toBe(false);
   });
 
+  test("makes handles of what a mocked acquire returns", async () => {
+    const memory = createMemoryBackend();
+    const bare = { ok: true, lockId: LOCK_ID, expiresAtMs: 1, fence: "000000000000001" };
+    vi.spyOn(memory, "acquire").mockResolvedValue(bare);
+    const { backend, events } = observe(memory);
+    for (const end of ["release", Symbol.asyncDispose]) {
+      const held = await backend.acquire({ key: "k", ttlMs: 1000 });
+      expect(held).toMatchObject(bare);
+      await held[end]();
+    }
+    expect(events.map(({ type }) => type)).toEqual(["acquire", "release", "acquire", "release"]);
+  });
+
   test("can be decorated again: both hear of everything", async () => {
     const inner = observe(scripted());
     const outer = observe(inner.backend);

@@ -1,13 +1,7 @@
 // A lock that is held: what its holder is told about it, and how it ends.
 
 import { LONGEST_TIMER_MS } from "../base/config.js";
-import {
-  BAD_TTL,
-  invalidArgument,
-  LockError,
-  replyError,
-  thrownBehind,
-} from "../base/errors.js";
+import { BAD_TTL, invalidArgument, LockError, replyError, thrownBehind } from "../base/errors.js";
 import { offAbort, onAbort, reasonOf } from "../base/signal.js";
 import { answer, extendLock } from "../native/backend.js";
 import { listen, unlisten } from "../native/bridge.js";
