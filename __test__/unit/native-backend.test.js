@@ -213,6 +213,21 @@ describe("the handle", () => {
     expect(signal.reason).toMatchObject(lost);
   });
 
+  test("shortened, too", async () => {
+    const held = await acquire(45, "11700000005000,5000", 46);
+    const { signal } = held;
+    await held.extend(4000);
+    expect(calls.slice(-2)).toEqual([
+      ["cancel", 45],
+      ["alarm", 5000],
+    ]);
+    answer(45, "Z");
+    expect(signal.aborted).toBe(false);
+    state.now = 5000;
+    answer(46, "Z");
+    expect(signal.reason).toMatchObject(lost);
+  });
+
   test("released, the alarm is cancelled and nobody hears of it", async () => {
     const held = await acquire(44, "1");
     const { signal } = held;

@@ -193,11 +193,14 @@ export class Callers {
       case "watch": {
         const controller = new AbortController();
         this.#watches.set(number, controller);
-        return void (await backend.watch({ key, signal: controller.signal }));
+        try {
+          return void (await backend.watch({ key, signal: controller.signal }));
+        } finally {
+          this.#watches.delete(number);
+        }
       }
       case "unwatch":
         this.#watches.get(number)?.abort();
-        this.#watches.delete(number);
     }
   }
 }
