@@ -13,7 +13,8 @@ const unique = () => randomBytes(6).toString("hex");
  *   if the backend can be shared at all; two made with different ones never do.
  * @param {boolean} [spec.shared] two backends of one namespace see the same locks (default true)
  * @param {boolean} [spec.removedAtTtl] the server removes a lock at `ttlMs`, without the tolerance (Redis)
- * @param {boolean} [spec.native] the backend is one of this package, not a user's own (default true)
+ * @param {boolean} [spec.native] the backend is one of this package, not a user's own: its handles
+ *   know whether their lock is still held (default true)
  */
 export function setup({ make, shared = true, removedAtTtl = false, native = true }) {
   const opened = [];

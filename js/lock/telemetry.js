@@ -223,10 +223,12 @@ export function withTelemetry(backend, options) {
    */
   function withObservedMethods(result, key) {
     const hooks = hooksOf(result) ?? hooksOf(backend) ?? {};
-    if (nativeBehind(backend) === undefined || result?.ok !== true) {
+    // A mock of a native backend's acquire may return bare data.
+    if (nativeBehind(backend) === undefined || typeof result?.isHeld !== "function") {
       const { onReleaseError, disposeTimeoutMs } = hooks;
       return decorateAcquireResult(decorated, result, key, onReleaseError, disposeTimeoutMs);
     }
+    if (!result.ok) return result;
     // In place: a copy would call its getters.
     const { lockId, release, extend } = result;
     const disposal = new DisposalBy(

@@ -45,7 +45,12 @@ class Granted extends Disposal {
    */
   extend(ttlMs, signal) {
     return extendLock(this.#native, this.lockId, ttlMs, signal, (validUntil) => {
+      const sooner = validUntil < Number(this.#validUntil);
       this.#validUntil = validUntil;
+      // An alarm that rings too early is set again by itself.
+      if (!sooner || this.#alarm === 0) return;
+      this.#silence();
+      this.#watch(/** @type {AbortController} */ (this.#controller));
     });
   }
 
