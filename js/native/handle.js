@@ -57,11 +57,25 @@ class Validity {
     });
   }
 
-  end() {
-    this.released = true;
+  unwatch() {
     if (this.alarm === 0) return;
     unlisten(this.alarm);
     this.native.cancel(this.alarm);
+  }
+
+  /** @param {number} validUntil */
+  extended(validUntil) {
+    const isEarlier = validUntil < this.validUntil;
+    this.validUntil = validUntil;
+    // An alarm that comes too early is set again; one that would come too late is set now.
+    if (!isEarlier || this.controller === undefined) return;
+    this.unwatch();
+    this.watch();
+  }
+
+  end() {
+    this.released = true;
+    this.unwatch();
   }
 }
 
@@ -90,9 +104,7 @@ export function grantedHandle(native, { lockId, expiresAtMs, fence, rest }, key,
     fence,
     release: (/** @type {AbortSignal} */ signal) => disposal.release(signal),
     extend: (/** @type {number} */ ttlMs, /** @type {AbortSignal} */ signal) =>
-      extendLock(native, lockId, ttlMs, signal, (validUntil) => {
-        validity.validUntil = validUntil;
-      }),
+      extendLock(native, lockId, ttlMs, signal, (validUntil) => validity.extended(validUntil)),
     isHeld: (forMs = 0) => validity.isHeld(forMs),
     throwIfLost() {
       if (!validity.isHeld(0)) throw validity.lost();
