@@ -30,7 +30,7 @@ export function lifecycle(t) {
       const lock = await backend.acquire({ key, ttlMs: 60_000 });
       expect(Object.keys(lock).sort()).toEqual(
         ["expiresAtMs", "extend", "fence", "isHeld", "lockId", "ok", "release"]
-          .concat("signal", "throwIfLost")
+          .concat("throwIfLost")
           .sort(),
       );
       expect(typeof lock[Symbol.asyncDispose]).toBe("function");

@@ -2,7 +2,7 @@
 
 import { invalidArgument } from "../base/errors.js";
 import { readLockConfig } from "./config.js";
-import { contextOf } from "./held.js";
+import { LockContext } from "./held.js";
 import { endQuietly } from "./lock.js";
 import { take } from "./take.js";
 
@@ -37,7 +37,7 @@ export async function leadWith(backend, fn, config) {
 async function serve(backend, held, fn, plan) {
   let outcome;
   try {
-    outcome = { ok: true, value: await fn(contextOf(held)) };
+    outcome = { ok: true, value: await fn(new LockContext(held)) };
   } catch (thrown) {
     outcome = { ok: false, thrown };
   }

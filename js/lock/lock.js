@@ -3,7 +3,7 @@
 import { checkBackend, invalidArgument } from "../base/errors.js";
 import { readLockConfig } from "./config.js";
 import { hooksOf, isDebugging, notify, reportReleaseError } from "./handle.js";
-import { contextOf } from "./held.js";
+import { LockContext } from "./held.js";
 import { take } from "./take.js";
 
 /** @import { AutoLock, BackendCapabilities, CustomLockBackend, LockConfig } from "../../index.js" */
@@ -58,7 +58,7 @@ async function runHeld(backend, held, fn, plan) {
   const startedAt = performance.now();
   let value;
   try {
-    value = await fn(contextOf(held));
+    value = await fn(new LockContext(held));
   } catch (error) {
     await endQuietly(backend, held, plan);
     throw error;
