@@ -1,6 +1,7 @@
 //! A real redis-server for one test.
 
-use std::net::TcpListener;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -147,4 +148,20 @@ pub fn request(key: &str, ms: u32) -> AcquireRequest {
         lock_id: LockId::generate(),
         ttl: ttl(ms),
     }
+}
+
+/// Writes `start` and then `more` again and again. How much of half a gigabyte was taken.
+pub fn pour(stream: &mut TcpStream, start: &str, more: &str) -> usize {
+    stream
+        .set_write_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let more = more.repeat((1 << 16) / more.len());
+    let mut written = stream.write(start.as_bytes()).unwrap();
+    while written < 1 << 29 {
+        match stream.write(more.as_bytes()) {
+            Ok(bytes) => written += bytes,
+            Err(_) => break,
+        }
+    }
+    written
 }

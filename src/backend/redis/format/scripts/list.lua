@@ -7,12 +7,13 @@
 -- Names visited at once, and how often: servers have many that are not ours.
 local BATCH, MOST_BATCHES = 100, 10
 local ENOUGH_BYTES = 262144
+local MAX_KEY_BYTES = 512
 -- Longer than any lock's data. What is cut off here is not one.
 local MAX_BYTES = 4096
 
 local index, counter = KEYS[1] .. 'id:', ARGV[3]
 local function is_lock(name)
-  return string.sub(name, 1, #counter) ~= counter
+  return #name <= #KEYS[1] + MAX_KEY_BYTES and string.sub(name, 1, #counter) ~= counter
     and (#name ~= #index + 22 or string.sub(name, 1, #index) ~= index)
 end
 
