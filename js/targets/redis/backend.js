@@ -24,7 +24,8 @@ export function createRedisBackend(target, options) {
   if (client === undefined) return createNativeBackend("redis", config, hooks, CAPABILITIES);
   const target = appointClient(client);
   const cluster = client.kind.endsWith("-cluster");
-  const overClient = { ...config, cluster };
+  const { connectTimeoutMs: _unused, ...rest } = config;
+  const overClient = { ...rest, cluster };
   const backend = createNativeBackend("redis-client", overClient, hooks, CAPABILITIES, target);
   dismissWith(backend, target);
   return backend;
