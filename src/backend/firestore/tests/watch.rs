@@ -90,6 +90,17 @@ async fn a_free_key_is_told_once_and_again_after_a_while() {
 }
 
 #[tokio::test]
+async fn a_watch_that_takes_the_place_of_another_learns_the_same() {
+    let server = Server::start().await;
+    let backend = server.strict_backend();
+    let mut first = watch(&backend, "a");
+    told(&mut first).await;
+    // The stream hears of both at once.
+    drop(first);
+    told(&mut watch(&backend, "a")).await;
+}
+
+#[tokio::test]
 async fn extending_is_not_told_but_the_end_is() {
     let server = Server::start().await;
     let (one, two) = (server.backend(), server.strict_backend());
@@ -218,7 +229,7 @@ async fn no_release_is_missed() {
 async fn nothing_is_asked_before_a_watch_is_used_nor_long_after() {
     let server = Server::start().await;
     let policy = WatchPolicy {
-        linger: Duration::from_millis(500),
+        linger: Duration::from_secs(1),
         ..strict()
     };
     let backend = server.open(server.config(), policy);
@@ -232,7 +243,7 @@ async fn nothing_is_asked_before_a_watch_is_used_nor_long_after() {
     sleep_ms(100).await;
     told(&mut watch(&backend, "b")).await;
     assert!(server.calls().is_empty());
-    sleep_ms(1_000).await;
+    sleep_ms(2_000).await;
     told(&mut watch(&backend, "b")).await;
     assert_eq!(server.calls(), ["Listen"]);
 }
