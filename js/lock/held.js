@@ -71,9 +71,8 @@ export class Held {
 
   get expiresAtMs() {
     if (!this.#ended) {
-      const own = this.#engine.callers?.grant(this.#id);
-      const latest = own?.expiresAtMs ?? this.#engine.native.holdExpiresAt(this.#number);
-      if (latest) this.#expiresAtMs = latest;
+      const latest = this.#engine.native.holdExpiresAt(this.#number);
+      if (latest > 0) this.#expiresAtMs = latest;
     }
     return this.#expiresAtMs;
   }

@@ -181,12 +181,8 @@ export class Callers {
         this.forget(id);
         return mutation(result);
       }
-      case "extend": {
-        const result = await backend.extend({ lockId, ttlMs });
-        const grant = this.#grants.get(id);
-        if (result?.ok && grant !== undefined) grant.expiresAtMs = result.expiresAtMs;
-        return mutation(result);
-      }
+      case "extend":
+        return mutation(await backend.extend({ lockId, ttlMs }));
       case "watch": {
         const controller = new AbortController();
         this.#watches.set(number, controller);
@@ -212,5 +208,5 @@ function mutation(result) {
 
 /** @param {unknown} value */
 function milliseconds(value) {
-  return typeof value === "number" && value > 0 ? value : 0;
+  return Number.isFinite(value) && Number(value) > 0 ? value : 0;
 }
