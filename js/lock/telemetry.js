@@ -223,11 +223,12 @@ export function withTelemetry(backend, options) {
    */
   function withObservedMethods(result, key) {
     const hooks = hooksOf(result) ?? hooksOf(backend) ?? {};
-    if (nativeBehind(backend) === undefined || result?.ok !== true) {
+    if (typeof result?.isHeld !== "function") {
       const { onReleaseError, disposeTimeoutMs } = hooks;
       return decorateAcquireResult(decorated, result, key, onReleaseError, disposeTimeoutMs);
     }
-    // In place: a copy would call its getters.
+    // A handle of ours stays what it is: a copy would lose its signal.
+    if (!result.ok) return result;
     const { lockId, release, extend } = result;
     const disposal = new DisposalBy(
       (signal) => observed("release", undefined, lockId, () => release(signal)),
