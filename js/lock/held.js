@@ -1,7 +1,7 @@
 // A lock that is held: what its holder is told about it, and how it ends.
 
 import { LONGEST_TIMER_MS } from "../base/config.js";
-import { BAD_TTL, invalidArgument, LockError, replyError } from "../base/errors.js";
+import { BAD_TTL, invalidArgument, LockError, replyError, thrownBehind } from "../base/errors.js";
 import { offAbort, onAbort, reasonOf } from "../base/signal.js";
 import { answer, extendLock } from "../native/backend.js";
 import { listen, unlisten } from "../native/bridge.js";
@@ -39,6 +39,8 @@ export class Held {
    */
   constructor(engine, plan, observers, grant, number) {
     const own = engine.callers?.grant(grant.lockId);
+    // The engine does not keep it; whoever holds a lock of it may have nothing else of it left.
+    this.backend = engine.callers?.backend;
     this.lockId = own?.lockId ?? grant.lockId;
     this.fence = own === undefined ? grant.fence : own.fence;
     this.#expiresAtMs = own === undefined ? grant.expiresAtMs : own.expiresAtMs;
@@ -207,8 +209,7 @@ export class Held {
     } catch (error) {
       this.#emit("release", /** @type {LockError} */ (error), done());
       // What a release in JavaScript threw is told as it was.
-      const { cause } = /** @type {any} */ (error);
-      throw callers === undefined ? error : (cause ?? error);
+      throw callers === undefined ? error : thrownBehind(error);
     } finally {
       if (this.#isListening) unlisten(this.#number);
       callers?.forget(this.#id);

@@ -223,12 +223,13 @@ export function withTelemetry(backend, options) {
    */
   function withObservedMethods(result, key) {
     const hooks = hooksOf(result) ?? hooksOf(backend) ?? {};
-    if (typeof result?.isHeld !== "function") {
+    // A mock of a native backend's acquire may return bare data.
+    if (nativeBehind(backend) === undefined || typeof result?.isHeld !== "function") {
       const { onReleaseError, disposeTimeoutMs } = hooks;
       return decorateAcquireResult(decorated, result, key, onReleaseError, disposeTimeoutMs);
     }
-    // A handle of ours stays what it is: a copy would lose its signal.
     if (!result.ok) return result;
+    // In place: a copy would call its getters.
     const { lockId, release, extend } = result;
     const disposal = new DisposalBy(
       (signal) => observed("release", undefined, lockId, () => release(signal)),
