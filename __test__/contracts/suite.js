@@ -4,6 +4,7 @@
 import { describe, expect, test } from "vitest";
 import { abort } from "./abort.js";
 import { close } from "./close.js";
+import { closing } from "./closing.js";
 import { concurrency } from "./concurrency.js";
 import { contention } from "./contention.js";
 import { disposal } from "./disposal.js";
@@ -22,6 +23,7 @@ import { lockFunction } from "./lock.js";
 import { lockLoss } from "./lock-loss.js";
 import { looking } from "./looking.js";
 import { lookup } from "./lookup.js";
+import { outliving } from "./outliving.js";
 import { EXPECTED, scenario } from "./scenario.js";
 import { setup } from "./setup.js";
 import { telemetry } from "./telemetry.js";
@@ -32,24 +34,27 @@ const PARTS = [
   contention,
   fences,
   keys,
-  expiry,
   lookup,
   errors,
   abort,
   disposal,
   lockFunction,
   lockAcquisition,
-  lockLoss,
   forms,
   entry,
+  outliving,
+  telemetry,
+  concurrency,
+  close,
+  looking,
+  // Side by side: these mostly wait for the clock.
+  expiry,
+  lockLoss,
   holding,
   watching,
   leading,
-  looking,
-  telemetry,
   events,
-  concurrency,
-  close,
+  closing,
 ];
 
 export function contract(name, spec) {
