@@ -7,18 +7,25 @@ import { close } from "./close.js";
 import { concurrency } from "./concurrency.js";
 import { contention } from "./contention.js";
 import { disposal } from "./disposal.js";
+import { entry } from "./entry.js";
 import { errors } from "./errors.js";
+import { events } from "./events.js";
 import { expiry } from "./expiry.js";
 import { fences } from "./fences.js";
+import { forms } from "./forms.js";
+import { holding } from "./holding.js";
 import { keys } from "./keys.js";
+import { leading } from "./leading.js";
 import { lifecycle } from "./lifecycle.js";
 import { lockAcquisition } from "./lock-acquisition.js";
 import { lockFunction } from "./lock.js";
 import { lockLoss } from "./lock-loss.js";
+import { looking } from "./looking.js";
 import { lookup } from "./lookup.js";
 import { EXPECTED, scenario } from "./scenario.js";
 import { setup } from "./setup.js";
 import { telemetry } from "./telemetry.js";
+import { watching } from "./watching.js";
 
 const PARTS = [
   lifecycle,
@@ -33,7 +40,14 @@ const PARTS = [
   lockFunction,
   lockAcquisition,
   lockLoss,
+  forms,
+  entry,
+  holding,
+  watching,
+  leading,
+  looking,
   telemetry,
+  events,
   concurrency,
   close,
 ];

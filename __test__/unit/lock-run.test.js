@@ -5,8 +5,16 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createAutoLock, lock, LockError } from "../../js/index.js";
 import { LOCK_ID, rejection, scripted } from "./support.js";
 
-beforeEach(() => void vi.useFakeTimers());
-afterEach(() => void vi.useRealTimers());
+beforeEach(() => {
+  vi.useFakeTimers();
+  // That a lock was lost is said there: see lock-loss.test.js.
+  vi.spyOn(console, "warn").mockImplementation(() => {});
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+});
 
 describe("fn", () => {
   test("its result is lock()'s, after the release", async () => {
@@ -14,8 +22,16 @@ describe("fn", () => {
     const result = await lock(backend, () => (backend.calls.push(["fn"]), 42), { key: "k" });
     expect(result).toBe(42);
     expect(backend.names()).toEqual(["acquire", "fn", "release"]);
-    expect(backend.calls[0][1]).toMatchObject({ key: "k", ttlMs: 30_000 });
-    expect(backend.calls[2][1]).toEqual({ lockId: LOCK_ID });
+    expect(backend.calls[0][1]).toStrictEqual({ key: "k", ttlMs: 30_000, signal: undefined });
+    expect(backend.calls[2][1]).toStrictEqual({ lockId: LOCK_ID });
+  });
+
+  test("the backend is asked for the normalised key, with the caller's own signal", async () => {
+    const backend = scripted();
+    const { signal } = new AbortController();
+    await lock(backend, () => {}, { key: "e\u0301", ttlMs: 5, signal });
+    expect(backend.calls[0][1]).toStrictEqual({ key: "\u00e9", ttlMs: 5, signal });
+    expect(backend.calls[0][1].signal).toBe(signal);
   });
 
   test("its error wins over that of the release, which is reported", async () => {
@@ -25,21 +41,60 @@ describe("fn", () => {
     const failing = lock(backend, () => Promise.reject(failure), { key: "k", onReleaseError });
     expect(await rejection(failing)).toBe(failure);
     expect(onReleaseError).toHaveBeenCalledExactlyOnceWith(
-      expect.objectContaining({ message: "no Error" }),
-      { lockId: LOCK_ID, key: "k" },
+      expect.objectContaining({
+        message: "no Error",
+        originalError: "no Error",
+        cause: "no Error",
+      }),
+      { lockId: LOCK_ID, key: "k", source: "disposal" },
     );
     expect(onReleaseError.mock.calls[0][0]).toBeInstanceOf(Error);
   });
 
-  test("a failed release is nobody's business without a callback", async () => {
-    const error = vi.spyOn(console, "error");
+  test("an Error of the release is reported as it is, a LockError too", async () => {
+    const cause = new Error("reset");
+    for (const thrown of [
+      new RangeError("down"),
+      new RangeError("down", { cause }),
+      new LockError("RateLimited", "slow"),
+      new LockError("ServiceUnavailable", "down", { cause }),
+    ]) {
+      const onReleaseError = vi.fn();
+      const backend = scripted({ release: () => Promise.reject(thrown) });
+      await lock(backend, () => {}, { key: "k", onReleaseError });
+      expect(onReleaseError.mock.calls[0][0]).toBe(thrown);
+    }
+  });
+
+  test.each([
+    ["development", undefined, 1],
+    ["production", undefined, 0],
+    ["production", "true", 1],
+  ])("a failed release without a callback is logged: %s, debug %s", async (env, debug, times) => {
+    vi.stubEnv("NODE_ENV", env);
+    vi.stubEnv("SYNCGUARD_DEBUG", debug);
+    const error = vi.spyOn(console, "error").mockImplementation(() => {});
     const backend = scripted({
       release: () => {
-        throw new Error("down");
+        throw new Error(`the-key (${LOCK_ID}) is gone`);
       },
     });
-    expect(await lock(backend, () => 1, { key: "k" })).toBe(1);
-    expect(error).not.toHaveBeenCalled();
+    expect(await lock(backend, () => 1, { key: "the-key" })).toBe(1);
+    expect(error).toHaveBeenCalledTimes(times);
+    if (times > 0) {
+      expect(error).toHaveBeenCalledWith("[SyncGuard] Lock disposal failed:", {
+        error: "[redacted] ([redacted]) is gone",
+        errorName: "Error",
+        source: "disposal",
+      });
+    }
+  });
+
+  test("a lock that was gone when it was released is no failure", async () => {
+    const onReleaseError = vi.fn();
+    const backend = scripted({ release: async () => ({ ok: false }) });
+    expect(await lock(backend, () => 1, { key: "k", onReleaseError })).toBe(1);
+    expect(onReleaseError).not.toHaveBeenCalled();
   });
 
   test("a callback that throws or rejects disturbs nothing", async () => {
@@ -202,17 +257,21 @@ describe("autoExtend", () => {
   });
 
   test("an extend that hangs does not hide the loss, nor keep fn's end waiting", async () => {
-    let given;
-    const backend = scripted({ extend: (opts) => ((given = opts), new Promise(() => {})) });
+    const backend = scripted({ extend: () => new Promise(() => {}) });
     await lock(
       backend,
-      async ({ signal }) => {
+      async (context) => {
+        const { signal } = context;
         await vi.advanceTimersByTimeAsync(900);
+        expect(context.isHeld()).toBe(false);
+        // A timer that is set when it is due needs one more.
+        await vi.advanceTimersByTimeAsync(1);
         expect(signal.reason).toMatchObject({ code: "LockLost" });
       },
       config,
     );
-    expect(given.signal.aborted).toBe(true);
+    expect(backend.names()).toEqual(["acquire", "extend", "release"]);
+    expect(vi.getTimerCount()).toBe(0);
   });
 });
 

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test, vi } from "vitest";
 import { FAILURE_REASON } from "../../js/base/constants.js";
 import { getByKeyRaw } from "../../js/index.js";
 import { createNativeBackend } from "../../js/native/backend.js";
-import { answer, calls, DENIED, FENCE, GRANT, LOCK_ID, next } from "./fake-native.js";
+import { answer, calls, DENIED, FENCE, GRANT, LOCK_ID, next, reset, state } from "./fake-native.js";
 import { rejection } from "./support.js";
 
 vi.mock("../../js/native/addon.js", () => import("./fake-native.js"));
@@ -11,10 +11,11 @@ vi.mock("../../js/native/addon.js", () => import("./fake-native.js"));
 const CAPABILITIES = { backend: "fake", supportsFencing: true, timeAuthority: "server" };
 const make = (options) => createNativeBackend("fake", { path: "p" }, options, CAPABILITIES);
 
+const names = () => calls.map(([name]) => name);
+
 let backend;
 beforeEach(() => {
-  calls.length = 0;
-  next.length = 0;
+  reset();
   backend = make();
   calls.length = 0;
 });
@@ -22,11 +23,11 @@ beforeEach(() => {
 describe("opening", () => {
   test("passes the configuration on as JSON", () => {
     make();
-    expect(calls).toEqual([["open", "fake", '{"path":"p"}']]);
+    expect(calls).toEqual([["open", "fake", '{"path":"p"}', 0]]);
   });
 
   test("throws what the native side refuses", () => {
-    next.push(DENIED);
+    state.refusal = DENIED;
     expect(() => make()).toThrow(
       expect.objectContaining({ name: "LockError", code: "AuthFailed" }),
     );
@@ -69,7 +70,7 @@ describe("replies", () => {
   });
 
   test("release and extend, and why they failed", async () => {
-    next.push("1", "0", "2", "11700000000000", "0", "2");
+    next.push("1", "0", "2", "11700000000000,31000", "0", "2");
     const lockId = LOCK_ID;
     expect(await backend.release({ lockId })).toEqual({ ok: true });
     const reasonOf = async (result) => (await result)[FAILURE_REASON].reason;
@@ -109,7 +110,7 @@ describe("replies", () => {
     ]);
   });
 
-  test.each([
+  const CALLS = [
     ["acquire", { key: "k", ttlMs: 1 }],
     ["release", { lockId: LOCK_ID }],
     ["extend", { lockId: LOCK_ID, ttlMs: 1 }],
@@ -117,13 +118,24 @@ describe("replies", () => {
     ["lookup", { key: "k" }],
     ["lookup", { lockId: LOCK_ID }],
     ["close", undefined],
-  ])("an error of %s(%o) is thrown with what it was about", async (name, opts) => {
+  ];
+  test.each(CALLS)("an error of %s(%o) is thrown with what it was about", async (name, opts) => {
     next.push(DENIED);
     const error = await rejection(backend[name](opts));
     expect(error).toMatchObject({ code: "AuthFailed", message: "no" });
     const { ttlMs, ...about } = opts ?? {};
     expect(error.context).toEqual(about);
   });
+
+  test.each(CALLS.slice(0, -1))(
+    "a reply that %s(%o) does not know is an error",
+    async (name, opts) => {
+      for (const unknown of ["", "?", "Z", "B"]) {
+        next.push(unknown);
+        expect(await rejection(backend[name](opts))).toMatchObject({ code: "Internal" });
+      }
+    },
+  );
 
   test("answers that come later, several at once and in any order", async () => {
     next.push(11, 12, 13);
@@ -138,9 +150,107 @@ describe("replies", () => {
 
   test("a warning is printed", () => {
     const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
-    answer(0, "something to know");
+    answer(0, "Wsomething to know");
     expect(warn).toHaveBeenCalledExactlyOnceWith("[SyncGuard] something to know");
     warn.mockRestore();
+  });
+});
+
+describe("the handle", () => {
+  const acquire = (...replies) => {
+    next.push(GRANT, ...replies);
+    return backend.acquire({ key: "k", ttlMs: 30_000 });
+  };
+  const lost = { name: "LockError", code: "LockLost" };
+
+  test("knows by the native clock whether the lock is surely held", async () => {
+    const held = await acquire("1");
+    state.now = 30_980;
+    expect([held.isHeld(), held.isHeld(9), held.isHeld(10)]).toEqual([true, true, false]);
+    held.throwIfLost();
+    state.now = 30_990;
+    expect(held.isHeld()).toBe(false);
+    expect(() => held.throwIfLost()).toThrow(expect.objectContaining(lost));
+    expect(names()).toEqual(["acquire"]);
+  });
+
+  test("released, it is not held any more", async () => {
+    const held = await acquire("1");
+    await held.release();
+    expect(held.isHeld()).toBe(false);
+    expect(() => held.throwIfLost()).toThrow(/was released/);
+    expect(held.signal.aborted).toBe(false);
+    expect(names()).toEqual(["acquire", "release"]);
+  });
+
+  test("sets an alarm when its signal is asked for, which aborts in time", async () => {
+    const held = await acquire(41);
+    const { signal } = held;
+    expect(held.signal).toBe(signal);
+    expect(calls.slice(1)).toEqual([["alarm", 30_990]]);
+    state.now = 30_990;
+    answer(41, "Z");
+    expect(signal.reason).toMatchObject(lost);
+  });
+
+  test("asked too late, the signal is aborted already", async () => {
+    const held = await acquire();
+    state.now = 30_990;
+    expect(held.signal.reason).toMatchObject(lost);
+    expect(names()).toEqual(["acquire"]);
+  });
+
+  test("extended, the alarm is for the new time", async () => {
+    const held = await acquire(42, "11700000060000,60000", 43);
+    const { signal } = held;
+    await held.extend(60_000);
+    state.now = 30_990;
+    answer(42, "Z");
+    expect(signal.aborted).toBe(false);
+    expect(calls.at(-1)).toEqual(["alarm", 60_000]);
+    state.now = 60_000;
+    answer(43, "Z");
+    expect(signal.reason).toMatchObject(lost);
+  });
+
+  test("shortened, too", async () => {
+    const held = await acquire(45, "11700000005000,5000", 46);
+    const { signal } = held;
+    await held.extend(4000);
+    expect(calls.slice(-2)).toEqual([
+      ["cancel", 45],
+      ["alarm", 5000],
+    ]);
+    answer(45, "Z");
+    expect(signal.aborted).toBe(false);
+    state.now = 5000;
+    answer(46, "Z");
+    expect(signal.reason).toMatchObject(lost);
+  });
+
+  test("released, the alarm is cancelled and nobody hears of it", async () => {
+    const held = await acquire(44, "1");
+    const { signal } = held;
+    await held.release();
+    expect(calls.slice(-2)).toEqual([
+      ["cancel", 44],
+      ["release", LOCK_ID, "k"],
+    ]);
+    state.now = 99_999;
+    answer(44, "Z");
+    expect(signal.aborted).toBe(false);
+  });
+
+  test("of a locked key was never held", async () => {
+    next.push("L");
+    const refused = await backend.acquire({ key: "k", ttlMs: 1 });
+    expect(refused.isHeld()).toBe(false);
+    expect(() => refused.throwIfLost()).toThrow(expect.objectContaining(lost));
+    expect(refused.signal.reason).toMatchObject(lost);
+    expect(await refused.release()).toEqual({ ok: false });
+    expect(await refused.extend(5)).toEqual({ ok: false });
+    await refused[Symbol.asyncDispose]();
+    expect(names()).toEqual(["acquire"]);
   });
 });
 
@@ -174,14 +284,15 @@ describe("abort", () => {
     expect(getEventListeners(controller.signal, "abort")).toHaveLength(0);
   });
 
-  test("a grant that comes after the abort is given back", async () => {
+  test("whatever is answered after the abort is nobody's: the native side has undone it", async () => {
     const controller = new AbortController();
-    next.push(22, undefined, "1");
+    next.push(22);
     const acquiring = backend.acquire({ key: "k", ttlMs: 1, signal: controller.signal });
     controller.abort();
     await rejection(acquiring);
-    answer(22, GRANT);
-    expect(calls.at(-1)).toEqual(["release", LOCK_ID, null]);
+    answer(22, `~${DENIED}`);
+    answer(22, "Z");
+    expect(names()).toEqual(["acquire", "cancel"]);
   });
 
   test("an answer that was in time counts, and nobody listens any more", async () => {

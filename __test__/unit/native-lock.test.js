@@ -1,146 +1,368 @@
-// lock() on a native backend.
+// lock() and its kin on a native backend: how often they cross, and what they make of the answers.
 
 import { getEventListeners } from "node:events";
-import { beforeEach, expect, test, vi } from "vitest";
-import { lock } from "../../js/index.js";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { hold, lock, tryHold, tryLock, withTelemetry } from "../../js/index.js";
 import { createNativeBackend } from "../../js/native/backend.js";
-import { answer, calls, FENCE, GRANT, LOCK_ID, next } from "./fake-native.js";
+import {
+  answer,
+  calls,
+  DENIED,
+  FENCE,
+  HOLD,
+  LOCK_ID,
+  LOST,
+  next,
+  reset,
+  state,
+} from "./fake-native.js";
 import { rejection } from "./support.js";
 
 vi.mock("../../js/native/addon.js", () => import("./fake-native.js"));
 
 let backend;
 beforeEach(() => {
+  reset();
+  backend = createNativeBackend("fake", {}, undefined, { backend: "fake", supportsFencing: true });
   calls.length = 0;
-  next.length = 0;
-  backend = createNativeBackend("fake", {}, undefined, { supportsFencing: true });
-  calls.length = 0;
 });
 
-test("crosses twice", async () => {
-  next.push(GRANT, "1");
-  const config = { key: "k", ttlMs: 500, acquisition: { backoff: "fixed", jitter: "none" } };
-  expect(await lock(backend, ({ fence }) => fence, config)).toBe(FENCE);
-  expect(calls).toEqual([
-    ["acquireWait", "k", 500, 10, 100, false, 0, 5000],
-    ["release", LOCK_ID, "k"],
-  ]);
-});
+const names = () => calls.map(([name]) => name);
+const unknownLimits = [Infinity, Infinity, Infinity];
 
-test("goes through operations that were replaced", async () => {
-  next.push(GRANT, "1");
-  const acquire = vi.spyOn(backend, "acquire");
-  await lock(backend, () => {}, { key: "k" });
-  expect(acquire).toHaveBeenCalledTimes(1);
-  expect(calls.map(([name]) => name)).toEqual(["acquire", "release"]);
-});
-
-test.each([
-  ["signal", "cancelled by user signal"],
-  ["acquisition", "Acquisition cancelled"],
-])("a wait is cancelled by either signal: %s", async (which, message) => {
-  const controllers = { signal: new AbortController(), acquisition: new AbortController() };
-  next.push(41);
-  const fn = vi.fn();
-  const waiting = lock(backend, fn, {
-    key: "k",
-    signal: controllers.signal.signal,
-    acquisition: { signal: controllers.acquisition.signal },
+describe("crossing", () => {
+  test("lock() crosses twice", async () => {
+    next.push(HOLD, "1");
+    const acquisition = { backoff: "fixed", jitter: "none" };
+    const config = { key: "k", ttlMs: 500, acquisition };
+    expect(await lock(backend, ({ fence }) => fence, config)).toBe(FENCE);
+    expect(calls).toEqual([
+      ["hold", "k", 500, true, false, false, 0, [10, 100, 0, 0, 5000, ...unknownLimits]],
+      ["endHold", 7],
+    ]);
   });
-  controllers[which].abort("why");
-  const error = await rejection(waiting);
-  expect(error).toMatchObject({ code: "Aborted", cause: "why" });
-  expect(error.message).toContain(message);
-  expect(fn).not.toHaveBeenCalled();
-  expect(calls.at(-1)).toEqual(["cancel", 41]);
-  answer(41, "Z");
-  for (const { signal } of Object.values(controllers)) {
-    expect(getEventListeners(signal, "abort")).toHaveLength(0);
-  }
-});
 
-test("a grant in the same moment as the abort is given back", async () => {
-  const controller = new AbortController();
-  next.push(42, "1");
-  const fn = vi.fn();
-  const waiting = lock(backend, fn, { key: "k", signal: controller.signal });
-  answer(42, GRANT);
-  controller.abort();
-  expect((await rejection(waiting)).code).toBe("Aborted");
-  expect(fn).not.toHaveBeenCalled();
-  expect(calls.at(-1)).toEqual(["release", LOCK_ID, "k"]);
-});
-
-test("autoExtend: a native heartbeat, stopped before the release", async () => {
-  next.push(GRANT, 51, 1_800_000_000_000, undefined, "1");
-  const seen = await lock(backend, (context) => context.expiresAtMs, {
-    key: "k",
-    ttlMs: 30_000,
-    autoExtend: true,
+  test("with the default limits there are none to carry over", async () => {
+    next.push(HOLD, "1");
+    await lock(backend, () => {}, { key: "k" });
+    expect(calls[0]).toEqual(["hold", "k", 30_000, true, false, false, 0, null]);
   });
-  expect(seen).toBe(1_800_000_000_000);
-  expect(calls.map(([name]) => name)).toEqual([
-    "acquireWait",
-    "hold",
-    "holdExpiresAt",
-    "cancel",
-    "release",
-  ]);
-  expect(calls[1]).toEqual(["hold", LOCK_ID, 30_000, 29_990]);
-  answer(51, "Z");
-});
 
-test("autoExtend: a lost lock aborts the signal, also when it is read later", async () => {
-  for (const readFirst of [true, false]) {
-    next.push(GRANT, 52, undefined, "0");
-    const reason = await lock(
-      backend,
-      async (context) => {
-        if (readFirst) expect(context.signal.aborted).toBe(false);
-        answer(52, 'E{"code":"LockLost","message":"lost"}');
-        return context.signal.reason;
+  test("all limits, and what can be cancelled", async () => {
+    next.push(HOLD, "1");
+    await lock(backend, () => {}, {
+      key: "k",
+      autoExtend: true,
+      maxHoldMs: 60_000,
+      minHoldMs: 5,
+      signal: new AbortController().signal,
+      acquisition: {
+        ...{ maxRetries: 3, retryDelayMs: 7, maxDelayMs: 9, timeoutMs: 11 },
+        ...{ backoff: "exponential", jitter: "full" },
       },
-      { key: "k", autoExtend: true },
-    );
-    expect(reason).toMatchObject({ name: "LockError", code: "LockLost" });
-  }
+    });
+    const limits = [3, 7, 1, 2, 11, 9, 60_000, 5];
+    expect(calls[0]).toEqual(["hold", "k", 30_000, true, true, true, 0, limits]);
+  });
+
+  test("tryLock() does not wait", async () => {
+    next.push(HOLD, "1", "L");
+    expect(await tryLock(backend, () => 42, { key: "k" })).toEqual({ ok: true, value: 42 });
+    const fn = vi.fn();
+    expect(await tryLock(backend, fn, { key: "k" })).toEqual({ ok: false, reason: "locked" });
+    expect(fn).not.toHaveBeenCalled();
+    expect(names()).toEqual(["hold", "endHold", "hold"]);
+    for (const call of [calls[0], calls[2]]) expect(call[3]).toBe(false);
+  });
+
+  test("hold() and tryHold() cross when they begin and when they end, and then no more", async () => {
+    for (const [form, waits] of [
+      [hold, true],
+      [tryHold, false],
+    ]) {
+      calls.length = 0;
+      next.push(HOLD, "1");
+      const held = await form(backend, { key: "k" });
+      expect(held).toMatchObject({ lockId: LOCK_ID, fence: FENCE });
+      expect(held.isHeld()).toBe(true);
+      expect(await held.release()).toEqual({ ok: true });
+      expect(await held.release()).toEqual({ ok: false });
+      await held[Symbol.asyncDispose]();
+      expect(held.isHeld()).toBe(false);
+      expect(names()).toEqual(["hold", "endHold"]);
+      expect(calls[0][3]).toBe(waits);
+    }
+    next.push("L");
+    expect(await tryHold(backend, { key: "k" })).toBeNull();
+  });
+
+  test("a wait ends with its answer, whenever that comes", async () => {
+    next.push(40, 41);
+    const waiting = lock(backend, () => "done", { key: "k" });
+    answer(40, HOLD);
+    await vi.waitFor(() => expect(names()).toContain("endHold"));
+    answer(41, "1");
+    expect(await waiting).toBe("done");
+  });
+
+  test.each([DENIED, "", "?", "Z", "1"])(
+    "the reply %o is an error, and fn does not run",
+    async (reply) => {
+      const fn = vi.fn();
+      for (const later of [true, false]) {
+        next.push(later ? 42 : reply);
+        const failed = rejection(lock(backend, fn, { key: "the-key" }));
+        if (later) answer(42, reply);
+        const error = await failed;
+        expect(error).toMatchObject({ name: "LockError", context: { key: "the-key" } });
+        expect(error.code).toBe(reply === DENIED ? "AuthFailed" : "Internal");
+      }
+      expect(fn).not.toHaveBeenCalled();
+    },
+  );
 });
 
-test("autoExtend: what the heartbeat tells after fn is too late to matter", async () => {
-  next.push(GRANT, 53, undefined, "1");
-  const signal = await lock(backend, (context) => context.signal, { key: "k", autoExtend: true });
-  answer(53, 'E{"code":"LockLost","message":"lost"}');
-  expect(signal.aborted).toBe(false);
+test("for operations that were replaced there is an engine that asks for these, made once", async () => {
+  const opened = async () => {
+    calls.length = 0;
+    next.push(HOLD, "1");
+    await lock(backend, () => {}, { key: "k" });
+    expect(names().slice(-2)).toEqual(["hold", "endHold"]);
+    return calls.filter(([name]) => name === "openSpied").map((call) => call.slice(3));
+  };
+  expect(await opened()).toEqual([]);
+  const acquire = vi.spyOn(backend, "acquire");
+  expect(await opened()).toEqual([[true, false, false]]);
+  expect(await opened()).toEqual([]);
+  const extend = vi.spyOn(backend, "extend");
+  expect(await opened()).toEqual([[true, false, true]]);
+  acquire.mockRestore();
+  extend.mockRestore();
+  vi.spyOn(backend, "release");
+  expect(await opened()).toEqual([[false, true, false]]);
 });
 
-test("autoExtend: a heartbeat that cannot start leaves no lock behind", async () => {
-  next.push(GRANT, 'E{"code":"Internal","message":"no"}', "1");
-  const fn = vi.fn();
-  const error = await rejection(lock(backend, fn, { key: "k", autoExtend: true }));
-  expect(error.code).toBe("Internal");
-  expect(fn).not.toHaveBeenCalled();
-  expect(calls.at(-1)).toEqual(["release", LOCK_ID, "k"]);
+describe("abort", () => {
+  test.each([
+    ["signal", "cancelled by user signal"],
+    ["acquisition", "Acquisition cancelled"],
+  ])("a wait is cancelled by either signal: %s", async (which, message) => {
+    const controllers = { signal: new AbortController(), acquisition: new AbortController() };
+    next.push(43);
+    const fn = vi.fn();
+    const waiting = lock(backend, fn, {
+      key: "k",
+      signal: controllers.signal.signal,
+      acquisition: { signal: controllers.acquisition.signal },
+    });
+    controllers[which].abort("why");
+    const error = await rejection(waiting);
+    expect(error).toMatchObject({ code: "Aborted", cause: "why" });
+    expect(error.message).toContain(message);
+    expect(fn).not.toHaveBeenCalled();
+    expect(calls.at(-1)).toEqual(["cancel", 43]);
+    answer(43, "Z");
+    for (const { signal } of Object.values(controllers)) {
+      expect(getEventListeners(signal, "abort")).toHaveLength(0);
+    }
+  });
+
+  test("a grant in the same moment is given back", async () => {
+    const controller = new AbortController();
+    next.push(44, 45);
+    const fn = vi.fn();
+    const waiting = lock(backend, fn, { key: "k", signal: controller.signal });
+    answer(44, HOLD);
+    controller.abort();
+    expect((await rejection(waiting)).code).toBe("Aborted");
+    expect(fn).not.toHaveBeenCalled();
+    expect(calls.at(-1)).toEqual(["endHold", 7]);
+    expect(getEventListeners(controller.signal, "abort")).toHaveLength(0);
+    answer(45, "1");
+  });
+
+  test("a grant that came at once is given back when the signal was aborted meanwhile", async () => {
+    const controller = new AbortController();
+    let looks = 0;
+    const signal = new Proxy(controller.signal, {
+      get(target, name) {
+        // Aborted between the check of the config and that of the grant.
+        if (name === "aborted" && ++looks === 2) controller.abort();
+        const value = Reflect.get(target, name, target);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+    next.push(HOLD, "1");
+    expect((await rejection(lock(backend, vi.fn(), { key: "k", signal }))).code).toBe("Aborted");
+    expect(names()).toEqual(["hold", "endHold"]);
+  });
+
+  test("by what the native side told before, in one go: the grant is given back", async () => {
+    const controller = new AbortController();
+    next.push(HOLD, 46, "1", "1");
+    const held = await hold(backend, { key: "first" });
+    held.signal.addEventListener("abort", () => controller.abort());
+    const waiting = lock(backend, vi.fn(), { key: "k", signal: controller.signal });
+    answer(7, LOST, 46, HOLD.replace(",7,", ",8,"));
+    expect((await rejection(waiting)).code).toBe("Aborted");
+    // It had left the native side: there was nothing to cancel any more.
+    expect(calls).toContainEqual(["endHold", 8]);
+    await held.release();
+  });
 });
 
-test("an extend by fn counts: the signal aborts only after the new time", async () => {
-  vi.useFakeTimers();
-  try {
-    next.push(GRANT.replace("29990", "1000"), "11800000000000", "1");
+describe("a lock whose time passed before it was heard of", () => {
+  const second = HOLD.replace(",7,", ",8,").replace(FENCE, "000000000000009");
+
+  test.each([
+    ["at once", HOLD, second],
+    ["later", 50, 51],
+    ["first later, then at once", 50, second],
+  ])("is given back, and the wait goes on: %s", async (_, first, again) => {
+    next.push(first, again, "1");
+    state.heldFor = (number) => (number === 7 ? 0 : 1000);
+    const { signal } = new AbortController();
+    const waiting = lock(backend, ({ fence }) => fence, { key: "k", signal });
+    if (first === 50) {
+      answer(50, HOLD);
+      await vi.waitFor(() => expect(names()).toContain("holdAgain"));
+    }
+    expect(calls[1]).toEqual(["holdAgain", 7, true, 0]);
+    if (again === 51) answer(51, second);
+    expect(await waiting).toBe("000000000000009");
+    expect(calls.at(-1)).toEqual(["endHold", 8]);
+  });
+
+  test("however often that happens, and until it is cancelled", async () => {
+    const controller = new AbortController();
+    next.push(HOLD, HOLD, HOLD, HOLD, 52);
+    state.heldFor = () => -1;
+    const fn = vi.fn();
+    const waiting = lock(backend, fn, { key: "k", signal: controller.signal });
+    expect(names()).toEqual(["hold", "holdAgain", "holdAgain", "holdAgain", "holdAgain"]);
+    controller.abort();
+    expect((await rejection(waiting)).code).toBe("Aborted");
+    expect(calls.at(-1)).toEqual(["cancel", 52]);
+    expect(fn).not.toHaveBeenCalled();
+    answer(52, "Z");
+  });
+
+  test("without a wait it is as if another had it", async () => {
+    next.push(HOLD, "L");
+    state.heldFor = () => -1;
+    expect(await tryHold(backend, { key: "k" })).toBeNull();
+  });
+});
+
+describe("the hold", () => {
+  test("tells its latest expiry, also after its end", async () => {
+    next.push(HOLD, "1");
+    state.expiresAt = 1_800_000_000_000;
+    let context;
+    await lock(backend, (given) => void (context = given), { key: "k", autoExtend: true });
+    expect(context.expiresAtMs).toBe(1_700_000_030_000);
+    next.push(HOLD, "1");
+    await lock(backend, (given) => expect(given.expiresAtMs).toBe(1_800_000_000_000), { key: "k" });
+  });
+
+  test("isHeld() asks for the time that is left", async () => {
+    next.push(HOLD, "1");
+    let context;
     await lock(
       backend,
-      async (context) => {
-        expect(context.signal.aborted).toBe(false);
-        await vi.advanceTimersByTimeAsync(900);
-        await backend.extend({ lockId: context.lockId, ttlMs: 5000 });
-        expect(context.expiresAtMs).toBe(1_800_000_000_000);
-        await vi.advanceTimersByTimeAsync(4900);
-        expect(context.signal.aborted).toBe(false);
-        await vi.advanceTimersByTimeAsync(200);
-        expect(context.signal.reason).toMatchObject({ code: "LockLost" });
+      (given) => {
+        context = given;
+        state.heldFor = () => 500;
+        expect([given.isHeld(), given.isHeld(499), given.isHeld(500)]).toEqual([true, true, false]);
+        given.throwIfLost();
       },
       { key: "k" },
     );
-  } finally {
-    vi.useRealTimers();
-  }
+    expect(context.isHeld()).toBe(false);
+    expect(() => context.throwIfLost()).toThrow(expect.objectContaining({ code: "LockLost" }));
+  });
+
+  test("extend() is of its own lock, for the ttl of the config unless another is given", async () => {
+    next.push(HOLD, "11800000000000,9", "2", "1");
+    await lock(
+      backend,
+      async ({ extend }) => {
+        expect(await extend()).toEqual({ ok: true, expiresAtMs: 1_800_000_000_000 });
+        expect((await extend(5)).ok).toBe(false);
+        expect((await rejection(extend("5"))).code).toBe("InvalidArgument");
+      },
+      { key: "k", ttlMs: 700 },
+    );
+    expect(calls.slice(1, 3)).toEqual([
+      ["extend", LOCK_ID, 700],
+      ["extend", LOCK_ID, 5],
+    ]);
+  });
+
+  test("nobody listens unless the signal is looked at", async () => {
+    next.push(HOLD, "1", HOLD, "1");
+    await lock(backend, () => {}, { key: "k" });
+    expect(names()).not.toContain("listenHold");
+    await lock(backend, ({ signal }) => void signal, { key: "k" });
+    expect(calls.filter(([name]) => name === "listenHold")).toEqual([["listenHold", 7, false]]);
+  });
+
+  test.each(["early", "late"])("a loss aborts the signal that is looked at %s", async (when) => {
+    next.push(HOLD, "0");
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    await lock(
+      backend,
+      async (context) => {
+        if (when === "early") expect(context.signal.aborted).toBe(false);
+        Object.assign(state, { heldFor: () => -1, lost: LOST });
+        if (when === "early") answer(7, LOST);
+        expect(context.signal.reason).toMatchObject({ name: "LockError", code: "LockLost" });
+        expect(context.isHeld()).toBe(false);
+        expect(() => context.throwIfLost()).toThrow(context.signal.reason);
+      },
+      { key: "k", autoExtend: true },
+    );
+    vi.restoreAllMocks();
+  });
+
+  test("what is told after fn is too late to matter", async () => {
+    next.push(HOLD, "1");
+    const signal = await lock(backend, (context) => context.signal, { key: "k" });
+    answer(7, LOST);
+    expect(signal.aborted).toBe(false);
+  });
+
+  test("its end fails: fn's value stays, the failure is reported with its code", async () => {
+    const onReleaseError = vi.fn();
+    next.push(HOLD, DENIED);
+    expect(await lock(backend, () => 1, { key: "k", onReleaseError })).toBe(1);
+    expect(onReleaseError).toHaveBeenCalledExactlyOnceWith(
+      expect.objectContaining({ code: "AuthFailed" }),
+      { lockId: LOCK_ID, key: "k", source: "disposal" },
+    );
+  });
+});
+
+test("telemetry: one event for the wait, each heartbeat, the loss and the end", async () => {
+  const events = [];
+  const observed = withTelemetry(backend, { onEvent: (event) => events.push(event) });
+  next.push(53, "2");
+  const holding = hold(observed, { key: "k", autoExtend: true, name: "report" });
+  answer(53, HOLD);
+  const held = await holding;
+  expect(calls.at(-1)).toEqual(["listenHold", 7, true]);
+  answer(7, "B", 7, `B${DENIED}`, 7, LOST);
+  expect(await held.release()).toEqual({ ok: false });
+  answer(7, "B");
+  const hashes = { keyHash: "hash of k", lockIdHash: `hash of ${LOCK_ID}` };
+  const common = { ...hashes, backend: "fake", name: "report" };
+  const durationMs = expect.any(Number);
+  expect(events).toEqual([
+    { type: "acquire", result: "ok", ...common, durationMs, attempts: 3, waitMs: 250 },
+    { type: "heartbeat", result: "ok", ...common },
+    { type: "heartbeat", result: "fail", code: "AuthFailed", ...common },
+    expect.objectContaining({ type: "lost", result: "fail", code: "LockLost", ...common }),
+    expect.objectContaining({ type: "release", result: "fail", reason: "expired", ...common }),
+  ]);
+  expect(events.at(-1)).toMatchObject({ durationMs, heldMs: expect.any(Number) });
 });

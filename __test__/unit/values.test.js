@@ -25,7 +25,7 @@ import {
 } from "../../js/common.js";
 import { readHooks } from "../../js/base/config.js";
 import { failure } from "../../js/base/results.js";
-import { readGrant } from "../../js/native/backend.js";
+import { readGrant } from "../../js/native/replies.js";
 
 const invalid = expect.objectContaining({ code: "InvalidArgument" });
 
@@ -59,12 +59,12 @@ describe("fences", () => {
 
   test("a grant above the threshold warns, without the key; one at it does not", () => {
     const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
-    const grant = (fence) => `A${"i".repeat(22)}${fence}1700000000000,29999`;
+    const grant = (fence) => `A${"i".repeat(22)}${fence}1700000000000,7,3,250`;
     expect(readGrant(grant(FENCE_THRESHOLDS.WARN), "the-key")).toEqual({
       lockId: "i".repeat(22),
       fence: FENCE_THRESHOLDS.WARN,
       expiresAtMs: 1_700_000_000_000,
-      validForMs: 29_999,
+      rest: "7,3,250",
     });
     expect(warn).not.toHaveBeenCalled();
     readGrant(grant("090000000000001"), "the-key");

@@ -57,12 +57,30 @@ export const BAD_LOCK_ID =
 export const BAD_TTL = "ttlMs must be a positive integer (milliseconds)";
 
 /**
- * The error in a reply `E{json}` of the native side.
+ * The error in a reply `E{json}` of the native side; any other reply was not to be expected.
  * @param {string} reply
  * @param {LockErrorContext} [context]
  */
 export function replyError(reply, context) {
+  if (!reply.startsWith("E")) {
+    return new LockError("Internal", "The native side gave an unexpected answer", context);
+  }
   return describedError(JSON.parse(reply.slice(1)), context);
+}
+
+/**
+ * Errors that tell of something else that user code threw.
+ * @type {WeakSet<object>}
+ */
+const standIns = new WeakSet();
+
+/**
+ * What user code threw, when the error tells of that; else the error.
+ * @param {any} error
+ * @returns {unknown}
+ */
+export function thrownBehind(error) {
+  return standIns.has(error) ? error.cause : error;
 }
 
 /**
@@ -81,7 +99,9 @@ function describedError({ code, message, cause, thrown, details }, context) {
   } else if (cause !== undefined) {
     full.cause = typeof cause === "string" ? new Error(cause) : describedError(cause);
   }
-  return new LockError(code, message, full);
+  const error = new LockError(code, message, full);
+  if (thrown !== undefined) standIns.add(error);
+  return error;
 }
 
 /**

@@ -30,21 +30,28 @@ export function hooksOf(owner) {
   return knownHooks.get(owner);
 }
 
-/** The one release of a handle, and how it ends with its scope. */
+/** The one release of a handle, and how it ends with its scope. What a release is, its kinds say. */
 export class Disposal {
   /**
-   * @param {(signal?: AbortSignal) => Promise<ReleaseResult>} releaseLock never throws synchronously
    * @param {string} lockId
    * @param {string} key
    * @param {BackendHooks} hooks
    */
-  constructor(releaseLock, lockId, key, hooks) {
-    this.releaseLock = releaseLock;
+  constructor(lockId, key, hooks) {
     this.lockId = lockId;
     this.key = key;
     this.hooks = hooks;
     /** @type {Promise<ReleaseResult> | undefined} */
     this.released = undefined;
+  }
+
+  /**
+   * How the lock is given back. Never throws synchronously.
+   * @param {AbortSignal} [_signal]
+   * @returns {Promise<ReleaseResult>}
+   */
+  releaseLock(_signal) {
+    throw new TypeError("A kind of disposal says how");
   }
 
   /**
@@ -104,6 +111,20 @@ export class Disposal {
     });
     const work = this.released ?? this.release(controller.signal);
     return Promise.race([work, timeout]).finally(() => clearTimeout(timer));
+  }
+}
+
+/** For a lock that a function gives back. */
+export class DisposalBy extends Disposal {
+  /**
+   * @param {(signal?: AbortSignal) => Promise<ReleaseResult>} releaseLock never throws synchronously
+   * @param {string} lockId
+   * @param {string} key
+   * @param {BackendHooks} hooks
+   */
+  constructor(releaseLock, lockId, key, hooks) {
+    super(lockId, key, hooks);
+    this.releaseLock = releaseLock;
   }
 }
 
@@ -191,19 +212,25 @@ const neverHeld = () => new LockError("LockLost", "The lock was never held: anot
 /** @type {AbortSignal | undefined} */
 let neverHeldSignal;
 
+class Contended {
+  ok = /** @type {const} */ (false);
+  reason = nothingToRelease.reason;
+  release = failNothing;
+  extend = failNothing;
+  isHeld = () => false;
+  throwIfLost = () => {
+    throw neverHeld();
+  };
+  [Symbol.asyncDispose] = nothingToRelease[Symbol.asyncDispose];
+
+  get signal() {
+    return (neverHeldSignal ??= AbortSignal.abort(neverHeld()));
+  }
+}
+
 /** The result of an acquire that found the key locked. */
 export function contended() {
-  return {
-    ok: /** @type {const} */ (false),
-    ...nothingToRelease,
-    isHeld: () => false,
-    throwIfLost() {
-      throw neverHeld();
-    },
-    get signal() {
-      return (neverHeldSignal ??= AbortSignal.abort(neverHeld()));
-    },
-  };
+  return new Contended();
 }
 
 /**
@@ -222,7 +249,7 @@ export function createDisposableHandle(backend, result, key, onReleaseError, dis
   const { lockId } = result;
   const release = async (/** @type {AbortSignal | undefined} */ signal) =>
     await backend.release(signal === undefined ? { lockId } : { lockId, signal });
-  const disposal = new Disposal(release, lockId, key, hooks);
+  const disposal = new DisposalBy(release, lockId, key, hooks);
   return {
     ...result,
     release: (/** @type {AbortSignal | undefined} */ signal) => disposal.release(signal),

@@ -1,6 +1,7 @@
 // A lock that is held: what its holder is told about it, and how it ends.
 
-import { BAD_TTL, invalidArgument, LockError, replyError } from "../base/errors.js";
+import { LONGEST_TIMER_MS } from "../base/config.js";
+import { BAD_TTL, invalidArgument, LockError, replyError, thrownBehind } from "../base/errors.js";
 import { offAbort, onAbort, reasonOf } from "../base/signal.js";
 import { answer, extendLock } from "../native/backend.js";
 import { listen, unlisten } from "../native/bridge.js";
@@ -26,6 +27,8 @@ export class Held {
   #expiresAtMs;
   /** @type {(() => void) | undefined} */
   #stopFollowing;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
 
   /**
    * @param {Engine} engine
@@ -36,6 +39,8 @@ export class Held {
    */
   constructor(engine, plan, observers, grant, number) {
     const own = engine.callers?.grant(grant.lockId);
+    // The engine does not keep it; whoever holds a lock of it may have nothing else of it left.
+    this.backend = engine.callers?.backend;
     this.lockId = own?.lockId ?? grant.lockId;
     this.fence = own === undefined ? grant.fence : own.fence;
     this.#expiresAtMs = own === undefined ? grant.expiresAtMs : own.expiresAtMs;
@@ -45,8 +50,23 @@ export class Held {
     this.#number = number;
     // The engine's own name for it, where the backend gives another.
     this.#id = grant.lockId;
-    this.#heldSince = observers.length === 0 ? 0 : performance.now();
-    if (observers.length > 0) this.#listen();
+    this.#heldSince = 0;
+    if (observers.length > 0) this.#observe();
+  }
+
+  /** Those who observe want to hear of a loss when it happens. */
+  #observe() {
+    this.#heldSince = performance.now();
+    if (this.#plan.autoExtend) this.#listen();
+    else this.#watchTime();
+  }
+
+  /** Where the engine has nothing to do until the time is over, a timer here is cheaper. */
+  #watchTime() {
+    const left = this.#engine.native.heldFor(this.#number);
+    if (this.#ended || left <= 0) return void this.lost();
+    this.#timer = setTimeout(() => this.#watchTime(), Math.min(Math.ceil(left), LONGEST_TIMER_MS));
+    this.#timer.unref?.();
   }
 
   get expiresAtMs() {
@@ -171,6 +191,7 @@ export class Held {
     this.lost();
     this.#ended = true;
     this.#stopFollowing?.();
+    clearTimeout(this.#timer);
     const { native, callers } = this.#engine;
     const started = this.#observers.length === 0 ? 0 : performance.now();
     const done = () => {
@@ -188,7 +209,7 @@ export class Held {
     } catch (error) {
       this.#emit("release", /** @type {LockError} */ (error), done());
       // What a release in JavaScript threw is told as it was.
-      throw callers === undefined ? error : (/** @type {LockError} */ (error).cause ?? error);
+      throw callers === undefined ? error : thrownBehind(error);
     } finally {
       if (this.#isListening) unlisten(this.#number);
       callers?.forget(this.#id);
@@ -197,21 +218,29 @@ export class Held {
 }
 
 /**
- * What fn receives. Own properties, so that it may be spread or listed.
- * @param {Held} held
+ * What fn receives, and what is held with hold(). Its methods do not depend on `this`. What changes
+ * while the lock is held is read when it is asked for; a getter of each object's own would cost more
+ * than the rest of the call.
  */
-export function contextOf(held) {
-  return {
-    lockId: held.lockId,
-    fence: held.fence,
-    get expiresAtMs() {
-      return held.expiresAtMs;
-    },
-    get signal() {
-      return held.signal;
-    },
-    isHeld: (/** @type {number | undefined} */ forMs) => held.isHeld(forMs),
-    throwIfLost: () => held.throwIfLost(),
-    extend: (/** @type {number | undefined} */ ttlMs) => held.extend(ttlMs),
-  };
+export class LockContext {
+  #held;
+
+  /** @param {Held} held */
+  constructor(held) {
+    this.#held = held;
+    this.lockId = held.lockId;
+    this.fence = held.fence;
+    this.isHeld = (/** @type {number | undefined} */ forMs) => held.isHeld(forMs);
+    this.throwIfLost = () => held.throwIfLost();
+    this.extend = (/** @type {number | undefined} */ ttlMs) => held.extend(ttlMs);
+  }
+
+  /** The latest expiry known. */
+  get expiresAtMs() {
+    return this.#held.expiresAtMs;
+  }
+
+  get signal() {
+    return this.#held.signal;
+  }
 }

@@ -1,8 +1,8 @@
 // hold() and tryHold(): a lock for `await using`.
 
-import { Disposal, hooksOf } from "./handle.js";
+import { DisposalBy, hooksOf } from "./handle.js";
 import { readLockConfig } from "./config.js";
-import { contextOf } from "./held.js";
+import { LockContext } from "./held.js";
 import { take } from "./take.js";
 
 /** @import { LockConfig } from "../../index.js" */
@@ -15,8 +15,7 @@ import { take } from "./take.js";
  */
 export async function holdWith(backend, config) {
   const plan = readLockConfig(config, "hold({ key })");
-  const held = /** @type {Held} */ (await take(backend, plan, true));
-  return handleOf(backend, held, plan);
+  return take(backend, plan, true, (held) => handleOf(backend, held, plan));
 }
 
 /**
@@ -25,8 +24,7 @@ export async function holdWith(backend, config) {
  */
 export async function tryHoldWith(backend, config) {
   const plan = readLockConfig(config, "tryHold({ key })");
-  const held = await take(backend, plan, false);
-  return held === null ? null : handleOf(backend, held, plan);
+  return take(backend, plan, false, (held) => handleOf(backend, held, plan));
 }
 
 /**
@@ -36,12 +34,11 @@ export async function tryHoldWith(backend, config) {
  */
 function handleOf(backend, held, plan) {
   const hooks = hooksOf(backend);
-  const disposal = new Disposal(() => held.end(), held.lockId, plan.key, {
+  const disposal = new DisposalBy(() => held.end(), held.lockId, plan.key, {
     onReleaseError: plan.onReleaseError ?? hooks?.onReleaseError,
     disposeTimeoutMs: hooks?.disposeTimeoutMs,
   });
-  // Onto the context, whose getters a spread would call.
-  return Object.assign(contextOf(held), {
+  return Object.assign(new LockContext(held), {
     release: () => disposal.release(),
     [Symbol.asyncDispose]: () => disposal.dispose(),
   });

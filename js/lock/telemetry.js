@@ -5,7 +5,7 @@ import { FAILURE_REASON } from "../base/constants.js";
 import { checkBackend, invalidArgument, unreadableOptions } from "../base/errors.js";
 import { hashKey } from "../base/keys.js";
 import { engineOf, nativeOf } from "../native/engine.js";
-import { decorateAcquireResult, Disposal, hooksOf, notify, rememberHooks } from "./handle.js";
+import { decorateAcquireResult, DisposalBy, hooksOf, notify, rememberHooks } from "./handle.js";
 
 /** @import { LockEvent, TelemetryOptions } from "../../index.js" */
 /** @typedef {import("../native/engine.js").Engine} Engine */
@@ -18,6 +18,9 @@ import { decorateAcquireResult, Disposal, hooksOf, notify, rememberHooks } from 
  * @property {string | undefined} [backend]
  * @property {string | undefined} [name]
  * @property {number} [durationMs]
+ * @property {number} [attempts]
+ * @property {number} [waitMs]
+ * @property {number} [heldMs]
  */
 
 /**
@@ -113,14 +116,19 @@ export function observerOf(options) {
   }
 
   return {
-    emit(type, key, lockId, error, { outcome, ...figures }) {
+    emit(type, key, lockId, error, facts) {
       /** @type {LockEvent} */
-      const event = { type, ...judge(type, error, outcome) };
+      const event = { type, result: "fail" };
+      judge(event, error, facts.outcome);
       if (key !== undefined) event.keyHash = hashKey(key);
       if (lockId !== undefined) event.lockIdHash = hashKey(lockId);
-      for (const [name, value] of Object.entries(figures)) {
-        if (value !== undefined) /** @type {any} */ (event)[name] = value;
-      }
+      const { backend, name, durationMs, attempts, waitMs, heldMs } = facts;
+      if (backend !== undefined) event.backend = backend;
+      if (name !== undefined) event.name = name;
+      if (durationMs !== undefined) event.durationMs = durationMs;
+      if (attempts !== undefined) event.attempts = attempts;
+      if (waitMs !== undefined) event.waitMs = waitMs;
+      if (heldMs !== undefined) event.heldMs = heldMs;
       if (mayShow(event, key)) {
         if (key !== undefined) event.key = key;
         if (lockId !== undefined) event.lockId = lockId;
@@ -131,29 +139,27 @@ export function observerOf(options) {
 }
 
 /**
- * @param {LockEvent["type"]} type
+ * How it went.
+ * @param {LockEvent} event
  * @param {any} error
  * @param {any} outcome
- * @returns {Pick<LockEvent, "result" | "reason" | "code">}
  */
-function judge(type, error, outcome) {
+function judge(event, error, outcome) {
+  const { type } = event;
   if (error !== undefined) {
-    const code = typeof error?.code === "string" ? { code: error.code } : undefined;
-    const timedOut = error?.code === "AcquisitionTimeout" && error.cause === undefined;
-    return { result: "fail", ...code, ...(timedOut && { reason: "locked" }) };
+    if (typeof error?.code === "string") event.code = error.code;
+    if (error?.code === "AcquisitionTimeout" && error.cause === undefined) event.reason = "locked";
+  } else if (type === "heartbeat") {
+    event.result = "ok";
+  } else if (type === "isLocked" || type === "lookup") {
+    if (outcome) event.result = "ok";
+  } else if (outcome?.ok) {
+    event.result = "ok";
+  } else {
+    // Custom backends may say the reason in the open.
+    const reason = outcome?.[FAILURE_REASON]?.reason ?? outcome?.reason;
+    if (reason !== undefined) event.reason = reason;
   }
-  switch (type) {
-    case "heartbeat":
-      return { result: "ok" };
-    case "isLocked":
-      return { result: outcome ? "ok" : "fail" };
-    case "lookup":
-      return { result: outcome ? "ok" : "fail" };
-  }
-  if (outcome?.ok) return { result: "ok" };
-  // Custom backends may say the reason in the open.
-  const reason = outcome?.[FAILURE_REASON]?.reason ?? outcome?.reason;
-  return { result: "fail", ...(reason !== undefined && { reason }) };
 }
 
 /**
@@ -190,15 +196,19 @@ export function withTelemetry(backend, options) {
    */
   async function observed(type, key, lockId, call) {
     const started = performance.now();
-    const facts = () => ({ backend: kind, durationMs: performance.now() - started });
+    const facts = (/** @type {any} */ outcome) => ({
+      backend: kind,
+      durationMs: performance.now() - started,
+      outcome,
+    });
     let outcome;
     try {
       outcome = await call();
     } catch (error) {
-      observer.emit(type, key, lockId, error, facts());
+      observer.emit(type, key, lockId, error, facts(undefined));
       throw error;
     }
-    observer.emit(type, key, lockId ?? outcome?.lockId, undefined, { ...facts(), outcome });
+    observer.emit(type, key, lockId ?? outcome?.lockId, undefined, facts(outcome));
     return outcome;
   }
 
@@ -213,13 +223,15 @@ export function withTelemetry(backend, options) {
    */
   function withObservedMethods(result, key) {
     const hooks = hooksOf(result) ?? hooksOf(backend) ?? {};
-    if (nativeBehind(backend) === undefined || result?.ok !== true) {
+    // A mock of a native backend's acquire may return bare data.
+    if (nativeBehind(backend) === undefined || typeof result?.isHeld !== "function") {
       const { onReleaseError, disposeTimeoutMs } = hooks;
       return decorateAcquireResult(decorated, result, key, onReleaseError, disposeTimeoutMs);
     }
+    if (!result.ok) return result;
     // In place: a copy would call its getters.
     const { lockId, release, extend } = result;
-    const disposal = new Disposal(
+    const disposal = new DisposalBy(
       (signal) => observed("release", undefined, lockId, () => release(signal)),
       lockId,
       key,

@@ -14,7 +14,7 @@ import { attachRawData, sanitizeLockInfo } from "../base/results.js";
 import { aborted, checkSignal } from "../base/signal.js";
 import { contended, rememberHooks } from "../lock/handle.js";
 import { knowNative } from "./engine.js";
-import { grantedHandle } from "./handle.js";
+import { GrantedHandle } from "./handle.js";
 import {
   ACQUIRED,
   ERROR,
@@ -119,7 +119,7 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
     const tag = reply.charCodeAt(0);
     if (tag === LOCKED) return contended();
     if (tag !== ACQUIRED) throw replyError(reply, { key });
-    return grantedHandle(native, readGrant(reply, key), key, hooks);
+    return new GrantedHandle(native, readGrant(reply, key), key, hooks);
   }
 
   /** @param {any} opts */

@@ -51,29 +51,44 @@ const ignore = () => {};
 
 /** @param {Array<number | string>} batch */
 function onBatch(batch) {
+  /** @type {typeof batch | undefined} */
+  let others;
   for (let i = 0; i < batch.length; i += 2) {
     const id = /** @type {number} */ (batch[i]);
     const reply = /** @type {string} */ (batch[i + 1]);
-    if (id === 0) onMessage(reply.charAt(0), reply.slice(1));
-    else deliver(id, reply);
+    if (!deliver(id, reply)) (others ??= []).push(id, reply);
   }
   if (pending.size === 0) keepAlive.unref();
+  // Last, as this may run code of the user: an abort there would find that an answer of this batch
+  // has left the native side, which could not undo it, and has not arrived.
+  if (others !== undefined) tell(others);
 }
 
 /**
  * @param {number} id
  * @param {string} reply
+ * @returns {boolean} whether somebody waits for it
  */
 function deliver(id, reply) {
   const settle = pending.get(id);
-  if (settle === undefined) {
-    listeners.get(id)?.(reply);
-  } else if (reply.charCodeAt(0) === INTERIM) {
+  if (settle === undefined) return false;
+  if (reply.charCodeAt(0) === INTERIM) {
     pending.set(id, ignore);
     settle(reply.slice(1));
   } else {
     pending.delete(id);
     settle(reply);
+  }
+  return true;
+}
+
+/** @param {Array<number | string>} batch */
+function tell(batch) {
+  for (let i = 0; i < batch.length; i += 2) {
+    const id = /** @type {number} */ (batch[i]);
+    const said = /** @type {string} */ (batch[i + 1]);
+    if (id === 0) onMessage(said.charAt(0), said.slice(1));
+    else listeners.get(id)?.(said);
   }
 }
 

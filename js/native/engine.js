@@ -132,6 +132,10 @@ export class Callers {
     forgotten.register(backend, this.target);
   }
 
+  get backend() {
+    return this.#backend.deref();
+  }
+
   /**
    * @param {AbortSignal | undefined} signal that acquire() is to be called with
    * @returns {number}
@@ -163,7 +167,7 @@ export class Callers {
 
   /** @param {any} question */
   async #answer({ op, id, key, ttlMs, caller, number }) {
-    const backend = this.#backend.deref();
+    const { backend } = this;
     if (backend === undefined) throw new LockError("Internal", "The backend is gone");
     const lockId = this.#grants.get(id)?.lockId ?? id;
     switch (op) {
@@ -189,11 +193,14 @@ export class Callers {
       case "watch": {
         const controller = new AbortController();
         this.#watches.set(number, controller);
-        return void (await backend.watch({ key, signal: controller.signal }));
+        try {
+          return void (await backend.watch({ key, signal: controller.signal }));
+        } finally {
+          this.#watches.delete(number);
+        }
       }
       case "unwatch":
         this.#watches.get(number)?.abort();
-        this.#watches.delete(number);
     }
   }
 }

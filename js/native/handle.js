@@ -10,98 +10,125 @@ import { listen, unlisten } from "./bridge.js";
 
 const { asyncDispose } = Symbol;
 
-/** What the handle knows of its lock: until when it is surely held. */
-class Validity {
+/** What a handle knows of its lock: how it ends, and until when it is surely held. */
+class Granted extends Disposal {
+  #native;
+  /** On the native side's clock; as text until it is asked for.
+   * @type {string | number} */
+  #validUntil;
+  /** @type {AbortController | undefined} */
+  #controller;
+  #alarm = 0;
+
   /**
    * @param {NativeBackend} native
-   * @param {number} validUntil on the native side's clock
+   * @param {string} lockId
+   * @param {string} validUntil
+   * @param {string} key
+   * @param {BackendHooks} hooks
    */
-  constructor(native, validUntil) {
-    this.native = native;
-    this.validUntil = validUntil;
-    this.released = false;
-    /** @type {AbortController | undefined} */
-    this.controller = undefined;
-    this.alarm = 0;
+  constructor(native, lockId, validUntil, key, hooks) {
+    super(lockId, key, hooks);
+    this.#native = native;
+    this.#validUntil = validUntil;
+  }
+
+  /** @param {AbortSignal} [signal] */
+  releaseLock(signal) {
+    if (this.#alarm !== 0) this.#silence();
+    return releaseLock(this.#native, this.lockId, this.key, signal);
+  }
+
+  /**
+   * @param {number} ttlMs
+   * @param {AbortSignal | undefined} signal
+   */
+  extend(ttlMs, signal) {
+    return extendLock(this.#native, this.lockId, ttlMs, signal, (validUntil) => {
+      const isEarlier = validUntil < Number(this.#validUntil);
+      this.#validUntil = validUntil;
+      // An alarm that comes too early is set again; one that would come too late is set now.
+      if (isEarlier && this.#controller !== undefined) {
+        this.#silence();
+        this.#watch(this.#controller);
+      }
+    });
   }
 
   /** @param {number} forMs */
   isHeld(forMs) {
-    return !this.released && this.native.now() + forMs < this.validUntil;
+    const left = Number(this.#validUntil) - this.#native.now();
+    return this.released === undefined && left > forMs;
   }
 
-  lost() {
+  throwIfLost() {
+    if (!this.isHeld(0)) throw this.#lost();
+  }
+
+  #lost() {
     return new LockError(
       "LockLost",
-      this.released
-        ? "The lock was released"
-        : "The lock's time passed: others may hold it now. Use a longer ttlMs, or extend it",
+      this.released === undefined
+        ? "The lock's time passed: others may hold it now. Use a longer ttlMs, or extend it"
+        : "The lock was released",
     );
   }
 
   get signal() {
-    if (this.controller === undefined) {
-      this.controller = new AbortController();
-      this.watch();
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      this.#watch(this.#controller);
     }
-    return this.controller.signal;
+    return this.#controller.signal;
   }
 
-  watch() {
-    if (this.released) return;
-    if (!this.isHeld(0)) return this.controller?.abort(this.lost());
-    this.alarm = this.native.alarm(this.validUntil);
-    listen(this.alarm, () => {
-      unlisten(this.alarm);
-      this.watch();
+  /** @param {AbortController} controller */
+  #watch(controller) {
+    if (this.released !== undefined) return;
+    if (!this.isHeld(0)) return controller.abort(this.#lost());
+    this.#alarm = this.#native.alarm(Number(this.#validUntil));
+    listen(this.#alarm, () => {
+      unlisten(this.#alarm);
+      this.#watch(controller);
     });
   }
 
-  end() {
-    this.released = true;
-    if (this.alarm === 0) return;
-    unlisten(this.alarm);
-    this.native.cancel(this.alarm);
+  #silence() {
+    unlisten(this.#alarm);
+    this.#native.cancel(this.#alarm);
   }
 }
 
 /**
- * @param {NativeBackend} native
- * @param {{ lockId: string, expiresAtMs: number, fence: string, rest: string }} grant
- * @param {string} key
- * @param {BackendHooks} hooks
+ * The result. Its methods are its own and do not depend on `this`, so it may be taken apart or
+ * spread; only `signal`, which is made when it is asked for, is not copied by a spread: a getter of
+ * its own would cost more than the rest of the call.
  */
-export function grantedHandle(native, { lockId, expiresAtMs, fence, rest }, key, hooks) {
-  const validity = new Validity(native, Number(rest));
-  const disposal = new Disposal(
-    (signal) => {
-      validity.end();
-      return releaseLock(native, lockId, key, signal);
-    },
-    lockId,
-    key,
-    hooks,
-  );
-  /** @type {any} */
-  const result = {
-    ok: true,
-    lockId,
-    expiresAtMs,
-    fence,
-    release: (/** @type {AbortSignal} */ signal) => disposal.release(signal),
-    extend: (/** @type {number} */ ttlMs, /** @type {AbortSignal} */ signal) =>
-      extendLock(native, lockId, ttlMs, signal, (validUntil) => {
-        validity.validUntil = validUntil;
-      }),
-    isHeld: (forMs = 0) => validity.isHeld(forMs),
-    throwIfLost() {
-      if (!validity.isHeld(0)) throw validity.lost();
-    },
-    get signal() {
-      return validity.signal;
-    },
-  };
-  // Far cheaper than a computed name in the literal.
-  result[asyncDispose] = () => disposal.dispose();
-  return result;
+export class GrantedHandle {
+  #granted;
+
+  /**
+   * @param {NativeBackend} native
+   * @param {{ lockId: string, expiresAtMs: number, fence: string, rest: string }} grant
+   * @param {string} key
+   * @param {BackendHooks} hooks
+   */
+  constructor(native, { lockId, expiresAtMs, fence, rest }, key, hooks) {
+    const granted = new Granted(native, lockId, rest, key, hooks);
+    this.#granted = granted;
+    this.ok = /** @type {const} */ (true);
+    this.lockId = lockId;
+    this.expiresAtMs = expiresAtMs;
+    this.fence = fence;
+    this.release = (/** @type {AbortSignal | undefined} */ signal) => granted.release(signal);
+    this.extend = (/** @type {number} */ ttlMs, /** @type {AbortSignal | undefined} */ signal) =>
+      granted.extend(ttlMs, signal);
+    this.isHeld = (forMs = 0) => granted.isHeld(forMs);
+    this.throwIfLost = () => granted.throwIfLost();
+    /** @type {any} */ (this)[asyncDispose] = () => granted.dispose();
+  }
+
+  get signal() {
+    return this.#granted.signal;
+  }
 }

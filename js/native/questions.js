@@ -15,6 +15,12 @@ import { remember } from "../base/thrown.js";
 const respondents = new Map();
 let lastTarget = 0;
 
+/** @type {Respondent} */
+const GONE = {
+  answer: () => Promise.reject(undefined),
+  describe: () => ({ code: "Internal", message: "This backend is gone" }),
+};
+
 /**
  * The number under which the native side asks it, for as long as the program runs or until
  * `dismiss`.
@@ -40,17 +46,10 @@ export function ask(text, reply) {
   const comma = text.indexOf(",");
   const second = text.indexOf(",", comma + 1);
   const id = Number(text.slice(0, comma));
-  const respondent = respondents.get(Number(text.slice(comma + 1, second)));
+  const respondent = respondents.get(Number(text.slice(comma + 1, second))) ?? GONE;
   const question = JSON.parse(text.slice(second + 1));
   const fail = (/** @type {unknown} */ thrown) => {
-    const {
-      code,
-      message,
-      outcomeUnknown = false,
-    } = respondent?.describe(thrown, question) ?? {
-      code: "Internal",
-      message: "This backend is gone",
-    };
+    const { code, message, outcomeUnknown = false } = respondent.describe(thrown, question);
     const failure = { code, message, outcomeUnknown, thrown: remember(thrown) };
     reply(id, false, JSON.stringify(failure));
   };
@@ -64,7 +63,7 @@ export function ask(text, reply) {
     reply(id, true, json);
   };
   try {
-    Promise.resolve(respondent?.answer(question)).then(succeed, fail);
+    Promise.resolve(respondent.answer(question)).then(succeed, fail);
   } catch (thrown) {
     fail(thrown);
   }

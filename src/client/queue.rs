@@ -4,11 +4,16 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::host::Moment;
 use crate::backend::Watch;
 use crate::lock::Key;
+
+/// For so long what the first one found counts for the others.
+const FRESH: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
 pub(super) struct Queues {
@@ -21,6 +26,8 @@ pub(super) struct Queues {
 #[derive(Default)]
 struct Queue {
     places: VecDeque<Arc<Place>>,
+    /// When the first one tried last.
+    tried_at: Option<Moment>,
     /// Of the one who left, for the one who follows.
     watch: Option<Box<dyn Watch>>,
 }
@@ -64,14 +71,11 @@ impl Queues {
     /// The key may be free: the first who waits for it tries now.
     pub fn released(&self, key: &Key) {
         self.released.fetch_add(1, Ordering::AcqRel);
-        self.ask_first(key);
-    }
-
-    fn ask_first(&self, key: &Key) {
         if let Some(first) = self.lock().get(key).and_then(|queue| queue.places.front()) {
             first.ask_for_attempt();
         }
     }
+
 
     #[cfg(test)]
     pub fn len(&self) -> usize {
@@ -103,9 +107,21 @@ impl Waiter {
         self.place.attempt.swap(false, Ordering::AcqRel)
     }
 
-    /// Lets the first one try.
-    pub fn ask_first(&self) {
-        self.queues.ask_first(&self.key);
+    /// Lets the first one try, for all of them, unless it just did.
+    pub fn ask_first(&self, now: Moment) {
+        if let Some(queue) = self.queues.lock().get(&self.key)
+            && queue.tried_at.is_none_or(|at| now.since(at) >= FRESH)
+            && let Some(first) = queue.places.front()
+        {
+            first.ask_for_attempt();
+        }
+    }
+
+    /// This one, the first, is about to try.
+    pub fn tries(&self, now: Moment) {
+        if let Some(queue) = self.queues.lock().get_mut(&self.key) {
+            queue.tried_at = Some(now);
+        }
     }
 
     /// For the first one: watches the key, also when another one already did.
@@ -121,8 +137,7 @@ impl Waiter {
         self.watch = left.or_else(|| start(&self.key));
     }
 
-    /// Returns when there is something to do for this one: it is asked to try, became the first, or
-    /// the key has changed.
+    /// Returns when there is something to do for this one: it is asked to try, or the key has changed.
     pub async fn woken(&mut self) {
         let Some(watch) = &mut self.watch else {
             return self.place.changed.notified().await;
@@ -165,10 +180,9 @@ impl Drop for Waiter {
             return;
         };
         if was_first {
-            // It may have been woken and not have tried yet.
-            if self.succeeded {
-                next.changed.notify_one();
-            } else {
+            // It may have been woken and not have tried yet. One who succeeded leaves the others asleep
+            // until it gives the key back.
+            if !self.succeeded {
                 next.ask_for_attempt();
             }
             queue.watch = self.watch.take().or_else(|| queue.watch.take());

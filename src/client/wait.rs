@@ -123,8 +123,10 @@ impl Client {
             return Ok(None).into();
         };
         let waiter = self.queues.join(wanted.key);
-        if behind || self.queues.releases() != releases {
-            waiter.ask_first();
+        if behind {
+            waiter.ask_first(self.host.now());
+        } else if self.queues.releases() != releases {
+            self.queues.released(wanted.key);
         }
         // In a box: most calls need not wait, and their future stays small.
         Box::pin(self.wait_in_queue(wanted, progress, &policy, waiter, free_in)).await
@@ -149,11 +151,12 @@ impl Client {
                 Err(error) => return Err(error).into(),
             };
             if !may_try {
-                waiter.ask_first();
+                waiter.ask_first(self.host.now());
                 progress.attempts = progress.attempts.saturating_add(1);
                 free_in = None;
                 continue;
             }
+            waiter.tries(self.host.now());
             match self.try_once(wanted, progress).await {
                 Tried::Granted(grant) => {
                     waiter.succeed();

@@ -80,13 +80,14 @@ impl NativeBackend {
         self.here(|| self.poll_once(outside, operation, cancel))
     }
 
-    /// What comes of `work` is done here too, where JavaScript takes it at once.
+    /// What `work` wakes goes on here too, before this returns: a lock that is given back is with
+    /// the next who waits for it without a detour.
     pub(super) fn here<T>(&self, work: impl FnOnce() -> T) -> T {
-        if self.taken_at_once {
-            return self.completions.in_turn(&self.runtime, work);
+        let done = self.completions.in_turn(&self.runtime, work);
+        if !self.taken_at_once {
+            self.completions.wake_if_ready();
         }
-        let _context = self.runtime.enter();
-        work()
+        done
     }
 
     /// Polls once here: what can be answered at once is, and a request is on its way before the

@@ -196,6 +196,12 @@ impl Completions {
         self.wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
     }
 
+    pub fn wake_if_ready(&self) {
+        if !lock(&self.queue.0).is_empty() {
+            self.wake();
+        }
+    }
+
     /// Runs `work` on the JavaScript thread, and the operations that it woke. Returns all replies
     /// that are ready.
     pub fn turn(&self, runtime: &Handle, work: impl FnOnce()) -> Vec<(u64, Reply)> {

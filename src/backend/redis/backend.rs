@@ -183,6 +183,10 @@ impl Backend for RedisBackend {
         Some(self.client.watch(&lock_key))
     }
 
+    fn obstacle(&self) -> Option<Error> {
+        self.client.obstacle()
+    }
+
     async fn close(&self) {
         self.client.close();
     }

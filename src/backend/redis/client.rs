@@ -13,7 +13,7 @@ use super::transport::topology::{Nat, Topology};
 use super::watch::Watching;
 use crate::backend::tls::Tls;
 use crate::backend::{Warnings, Watch};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event_loop::EventLoop;
 use crate::lock::LockId;
 
@@ -39,7 +39,7 @@ impl Client {
             pushes: None,
             warnings,
             warned: Arc::default(),
-            reached: Arc::default(),
+            dialling: Arc::default(),
         };
         let topology = match config.deployment {
             Deployment::Server { node } => Topology::Server(node),
@@ -80,6 +80,11 @@ impl Client {
 
     pub(super) fn watch(&self, lock_key: &str) -> Box<dyn Watch> {
         self.watching.watch(lock_key)
+    }
+
+    /// What went wrong last while calls wait for a connection.
+    pub(super) fn obstacle(&self) -> Option<Error> {
+        self.link.obstacle()
     }
 
     pub(super) fn close(&self) {

@@ -74,6 +74,19 @@ impl Node {
     }
 }
 
+/// Where it is, as it is written in messages.
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') && !host.starts_with('[') => {
+                write!(f, "[{host}]:{port}")
+            }
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix { path } => f.write_str(path),
+        }
+    }
+}
+
 #[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Login {
@@ -169,6 +182,17 @@ mod tests {
             Duration::from_millis(5000)
         );
         assert!(!format!("{config:?}").contains("hunter2"), "{config:?}");
+    }
+
+    #[test]
+    fn nodes_are_named_by_their_addresses() {
+        for (node, name) in [
+            (Node::tcp("localhost", 6379), "localhost:6379"),
+            (Node::tcp("::1", 1), "[::1]:1"),
+            (Node::tcp("[::1]", 1), "[::1]:1"),
+        ] {
+            assert_eq!(node.to_string(), name);
+        }
     }
 
     #[test]

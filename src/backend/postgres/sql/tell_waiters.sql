@@ -5,6 +5,6 @@
 -- one can be had there is none, and nobody can give one before this transaction ends: whoever comes
 -- then sees the lock gone. Two numbers, the table and a hash of the key, are another space than the
 -- one number of take_turn.sql. Keys that share a hash cause a needless look, no more.
-CASE WHEN NOT pg_try_advisory_xact_lock(tableoid::int4, hashtext(key))
-    THEN pg_notify('syncguard_' || tableoid, hashtext(key)::text)
+CASE WHEN NOT pg_try_advisory_xact_lock('syncguard_locks'::regclass::int4, hashtext(key))
+    THEN pg_notify('syncguard_' || 'syncguard_locks'::regclass::oid, hashtext(key)::text)
 END

@@ -13,10 +13,10 @@ use crate::lock::Key;
 const SOON: Duration = Duration::from_secs(5);
 const A_WHILE: Duration = Duration::from_millis(300);
 
-/// Another backend on the same tables.
+/// Another backend on the same tables, by another name.
 fn second(server: &Server, tables: &Tables) -> PostgresBackend {
     let mut config = server.config();
-    config.table_name.clone_from(&tables.locks);
+    config.table_name = format!("public.{}", tables.locks);
     config.fence_table_name.clone_from(&tables.fences);
     PostgresBackend::open(config).unwrap()
 }

@@ -22,6 +22,10 @@ pub struct Server {
 
 impl Server {
     pub async fn start(args: &[&str]) -> Self {
+        Self::start_on(free_port(), args).await
+    }
+
+    pub async fn start_on(port: u16, args: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!(
             "syncguard-redis-{}-{}",
@@ -30,7 +34,6 @@ impl Server {
         );
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).unwrap();
-        let port = free_port();
         let args: Vec<String> = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1"]
             .iter()
             .chain(args)
@@ -120,9 +123,13 @@ pub fn free_port() -> u16 {
 
 /// A backend for a server on this port; `more` is JSON, as in `,"keyPrefix":"x"`.
 pub fn backend(port: u16, more: &str) -> Result<RedisBackend> {
-    let json = format!(
-        r#"{{"deployment":{{"kind":"server","node":{{"host":"127.0.0.1","port":{port}}}}}{more}}}"#
-    );
+    let server = format!(r#"{{"kind":"server","node":{{"host":"127.0.0.1","port":{port}}}}}"#);
+    deployment(&server, more)
+}
+
+/// A backend for a deployment, which is JSON too.
+pub fn deployment(deployment: &str, more: &str) -> Result<RedisBackend> {
+    let json = format!(r#"{{"deployment":{deployment}{more}}}"#);
     RedisBackend::open(
         serde_json::from_str(&json).unwrap(),
         Warnings::new(|text| panic!("{text}")),

@@ -2,8 +2,10 @@
 //!
 //! [`link`] keeps one [`connection`] to the server that [`topology`] finds and the [`dialer`] calls;
 //! [`driver`] moves its bytes and [`watchdog`] limits its waits, both without waking a thread for
-//! each request. [`lent`] is a stream that is only borrowed.
+//! each request. Of the streams that it uses, [`bounded`] keeps replies small and [`lent`] is only
+//! borrowed.
 
+mod bounded;
 pub(super) mod connection;
 pub(super) mod dialer;
 mod driver;

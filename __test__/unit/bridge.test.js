@@ -1,0 +1,174 @@
+// What the native side brings and asks for, beside the answers to operations.
+
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { LONGEST_TIMER_MS } from "../../js/base/config.js";
+import { recall } from "../../js/base/thrown.js";
+import { createNativeBackend } from "../../js/native/backend.js";
+import { listen, unlisten } from "../../js/native/bridge.js";
+import { appoint, dismiss } from "../../js/native/questions.js";
+import { answer, calls, LOCK_ID, next, ready, reset, state } from "./fake-native.js";
+
+vi.mock("../../js/native/addon.js", () => import("./fake-native.js"));
+
+const make = () => createNativeBackend("fake", {}, undefined, { supportsFencing: true });
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+beforeEach(() => {
+  reset();
+  make();
+  calls.length = 0;
+});
+afterEach(() => void vi.useRealTimers());
+
+describe("timers", () => {
+  beforeEach(() => void vi.useFakeTimers());
+
+  test("run out where JavaScript's do, and what came of it is taken", () => {
+    const heard = vi.fn();
+    listen(81, heard);
+    answer(0, "T5,100");
+    vi.advanceTimersByTime(99);
+    expect(calls).toEqual([]);
+    ready.push([81, "B"], [81, "B"]);
+    vi.advanceTimersByTime(1);
+    expect(calls).toEqual([["fire", 5]]);
+    expect(heard).toHaveBeenCalledTimes(2);
+    unlisten(81);
+  });
+
+  test("that are cleared do not, and leave nothing", () => {
+    answer(0, "T5,100", 0, "T6,100", 0, "C5");
+    expect(vi.getTimerCount()).toBe(1);
+    vi.advanceTimersByTime(100);
+    expect(calls).toEqual([["fire", 6]]);
+    answer(0, "C5", 0, "C6");
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test("may be longer than JavaScript's can be", () => {
+    answer(0, `T5,${LONGEST_TIMER_MS + 10}`);
+    vi.advanceTimersByTime(LONGEST_TIMER_MS);
+    expect(calls).toEqual([]);
+    vi.advanceTimersByTime(10);
+    expect(calls).toEqual([["fire", 5]]);
+    answer(0, `T6,${LONGEST_TIMER_MS + 10}`);
+    vi.advanceTimersByTime(LONGEST_TIMER_MS);
+    answer(0, "C6");
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test("do not keep the process alive, whoever made them", () => {
+    vi.useRealTimers();
+    const timers = () =>
+      process.getActiveResourcesInfo().filter((resource) => resource === "Timeout").length;
+    const before = timers();
+    answer(0, "T5,60000");
+    expect(timers()).toBe(before);
+    answer(0, "C5");
+    // A test environment that imitates a browser has numbers for timers.
+    vi.stubGlobal("setTimeout", () => 7);
+    answer(0, "T6,60000");
+    vi.unstubAllGlobals();
+  });
+});
+
+describe("questions", () => {
+  const respond = (respondent) =>
+    appoint({ describe: () => ({ code: "Internal" }), ...respondent });
+
+  test("are answered with the number they came with", async () => {
+    const asked = vi.fn(async ({ op }) => ({ op }));
+    const target = respond({ answer: asked });
+    answer(0, `Q31,${target},{"op":"a,b"}`);
+    await settled();
+    expect(asked).toHaveBeenCalledExactlyOnceWith({ op: "a,b" });
+    expect(calls).toEqual([["answer", 31, true, '{"op":"a,b"}']]);
+  });
+
+  test("an answer of nothing is null", async () => {
+    answer(0, `Q31,${respond({ answer: () => undefined })},{}`);
+    await settled();
+    expect(calls).toEqual([["answer", 31, true, "null"]]);
+  });
+
+  test.each([
+    [
+      "throws",
+      () => {
+        throw "thing";
+      },
+    ],
+    ["rejects", () => Promise.reject("thing")],
+  ])("what is thrown is described, and kept until it is told: %s", async (_, fail) => {
+    const describe = vi.fn(() => ({ code: "RateLimited", message: "slow", outcomeUnknown: true }));
+    answer(0, `Q32,${appoint({ answer: fail, describe })},{"op":"acquire"}`);
+    await settled();
+    expect(describe).toHaveBeenCalledExactlyOnceWith("thing", { op: "acquire" });
+    const [name, question, ok, json] = calls[0];
+    expect([name, question, ok]).toEqual(["answer", 32, false]);
+    const { thrown, ...failure } = JSON.parse(json);
+    expect(failure).toEqual({ code: "RateLimited", message: "slow", outcomeUnknown: true });
+    expect(recall(thrown)).toBe("thing");
+    answer(0, `F${thrown}`);
+    // Whoever is answered in the same moment may still need it.
+    await Promise.resolve();
+    expect(recall(thrown)).toBe("thing");
+    await settled();
+    expect(recall(thrown)).toBeUndefined();
+  });
+
+  test("an answer that cannot be written down is a failure", async () => {
+    const loop = {};
+    loop.loop = loop;
+    answer(0, `Q33,${respond({ answer: () => loop })},{}`);
+    await settled();
+    expect(calls[0].slice(0, 3)).toEqual(["answer", 33, false]);
+  });
+
+  test("to one who is gone are answered too", async () => {
+    const target = respond({ answer: () => 1 });
+    dismiss(target);
+    answer(0, `Q34,${target},{}`);
+    await settled();
+    const [, question, ok, json] = calls[0];
+    expect([question, ok, JSON.parse(json)?.code]).toEqual([34, false, "Internal"]);
+  });
+});
+
+describe("a backend that is served here", () => {
+  test("what a call leaves to be done is done before its caller waits", async () => {
+    state.servedHere = true;
+    const backend = make();
+    const heard = vi.fn();
+    listen(82, heard);
+    next.push(41);
+    ready.push([82, "B"], [41, "1"]);
+    const locked = backend.isLocked({ key: "k" });
+    expect(heard).toHaveBeenCalledTimes(1);
+    expect(await locked).toBe(true);
+    unlisten(82);
+  });
+
+  test("or a moment later, when nobody waits", async () => {
+    state.servedHere = true;
+    const backend = make();
+    const heard = vi.fn();
+    listen(83, heard);
+    next.push("1");
+    ready.push([83, "B"]);
+    const released = backend.release({ lockId: LOCK_ID });
+    expect(heard).not.toHaveBeenCalled();
+    await released;
+    expect(heard).toHaveBeenCalledTimes(1);
+    unlisten(83);
+  });
+});
+
+test("one who does not listen any more hears nothing", () => {
+  const heard = vi.fn();
+  listen(84, heard);
+  answer(84, "B");
+  unlisten(84);
+  answer(84, "B");
+  expect(heard).toHaveBeenCalledExactlyOnceWith("B");
+});

@@ -1,0 +1,214 @@
+// What becomes of a lock that is lost, given up, or held for a certain time. Time is simulated.
+
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { hold, lock, tryLock } from "../../js/index.js";
+import { LOCK_ID, rejection, scripted } from "./support.js";
+
+let warn;
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.stubEnv("NODE_ENV", "test");
+  warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+});
+afterEach(() => {
+  expect(vi.getTimerCount()).toBe(0);
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+});
+
+const pass = (ms) => () => vi.advanceTimersByTimeAsync(ms).then(() => "done");
+const CONFIG = { key: "the-key", ttlMs: 1000 };
+const lost = { name: "LockError", code: "LockLost" };
+
+describe("fn outlives its lock", () => {
+  test("its value is returned, and one warning says so", async () => {
+    expect(await lock(scripted(), pass(1500), CONFIG)).toBe("done");
+    expect(warn).toHaveBeenCalledTimes(1);
+    const [text] = warn.mock.calls[0];
+    expect(text).toMatch(/^\[SyncGuard\] A lock was lost .*ran for 1500 ms with ttlMs 1000/);
+    expect(text).toContain("autoExtend");
+    expect(text).not.toContain("the-key");
+    expect(text).not.toContain(LOCK_ID);
+  });
+
+  test("tryLock does the same", async () => {
+    expect(await tryLock(scripted(), pass(1500), CONFIG)).toEqual({ ok: true, value: "done" });
+    expect(warn).toHaveBeenCalledTimes(1);
+  });
+
+  test("with a heartbeat that failed the advice is another", async () => {
+    const backend = scripted({ extend: async () => ({ ok: false }) });
+    await lock(backend, pass(700), { ...CONFIG, autoExtend: true });
+    expect(warn).toHaveBeenCalledTimes(1);
+    expect(warn.mock.calls[0][0]).toMatch(/ran for 700 ms .* heed context.signal/);
+  });
+
+  test.each([
+    ["production", undefined, 0],
+    ["production", "true", 1],
+    ["production", "1", 0],
+    ["development", undefined, 1],
+    [undefined, undefined, 1],
+  ])("NODE_ENV %s, SYNCGUARD_DEBUG %s: %i warnings", async (env, debug, times) => {
+    vi.stubEnv("NODE_ENV", env);
+    vi.stubEnv("SYNCGUARD_DEBUG", debug);
+    expect(await lock(scripted(), pass(1500), CONFIG)).toBe("done");
+    expect(warn).toHaveBeenCalledTimes(times);
+  });
+
+  test("no warning when it was in time, kept alive, or failed", async () => {
+    await lock(scripted(), pass(999), CONFIG);
+    await lock(scripted(), pass(5000), { ...CONFIG, autoExtend: true });
+    const failing = async () => {
+      await vi.advanceTimersByTimeAsync(1500);
+      throw new Error("fn");
+    };
+    await rejection(lock(scripted(), failing, CONFIG));
+    expect(warn).not.toHaveBeenCalled();
+  });
+
+  test("a console that throws disturbs nothing", async () => {
+    warn.mockImplementation(() => {
+      throw new Error("console");
+    });
+    expect(await lock(scripted(), pass(1500), CONFIG)).toBe("done");
+  });
+});
+
+describe("throwIfLost", () => {
+  const config = { ...CONFIG, throwIfLost: true };
+
+  test.each(Object.entries({ lock, tryLock }))("%s rejects, after the release", async (_, form) => {
+    const backend = scripted();
+    const error = await rejection(form(backend, pass(1500), config));
+    expect(error).toMatchObject({ ...lost, context: { key: "the-key", lockId: LOCK_ID } });
+    expect(error.message).not.toContain("the-key");
+    expect(backend.names()).toEqual(["acquire", "release"]);
+    expect(warn).not.toHaveBeenCalled();
+  });
+
+  test("is the reason of the signal", async () => {
+    let signal;
+    const fn = (context) => {
+      ({ signal } = context);
+      return vi.advanceTimersByTimeAsync(1500);
+    };
+    const error = await rejection(lock(scripted(), fn, config));
+    expect(signal.reason).toBe(error);
+  });
+
+  test("an error of fn wins", async () => {
+    const error = new Error("fn");
+    const fn = async () => {
+      await vi.advanceTimersByTimeAsync(1500);
+      throw error;
+    };
+    expect(await rejection(lock(scripted(), fn, config))).toBe(error);
+  });
+
+  test("nothing is thrown when the lock was held to the end", async () => {
+    expect(await lock(scripted(), pass(999), config)).toBe("done");
+    expect(await lock(scripted(), pass(5000), { ...config, autoExtend: true })).toBe("done");
+    const extending = async ({ extend }) => {
+      await vi.advanceTimersByTimeAsync(900);
+      await extend();
+      await vi.advanceTimersByTimeAsync(900);
+      return "done";
+    };
+    expect(await lock(scripted(), extending, config)).toBe("done");
+  });
+
+  test("context.throwIfLost() throws from the moment of the loss", async () => {
+    const fn = async ({ throwIfLost, isHeld }) => {
+      await vi.advanceTimersByTimeAsync(999);
+      throwIfLost();
+      expect([isHeld(), isHeld(1)]).toEqual([true, false]);
+      await vi.advanceTimersByTimeAsync(1);
+      expect(isHeld()).toBe(false);
+      throwIfLost();
+    };
+    expect(await rejection(lock(scripted(), fn, CONFIG))).toMatchObject(lost);
+  });
+});
+
+describe("an extension by fn", () => {
+  test("counts: the signal aborts only after the new time", async () => {
+    await lock(
+      scripted(),
+      async (context) => {
+        const { signal } = context;
+        await vi.advanceTimersByTimeAsync(900);
+        const extended = await context.extend(5000);
+        expect(extended).toEqual({ ok: true, expiresAtMs: Date.now() + 5000 });
+        expect(context.expiresAtMs).toBe(extended.expiresAtMs);
+        await vi.advanceTimersByTimeAsync(4999);
+        expect(signal.aborted).toBe(false);
+        await vi.advanceTimersByTimeAsync(2);
+        expect(signal.reason).toMatchObject(lost);
+      },
+      CONFIG,
+    );
+  });
+
+  test("that finds no lock says so, and changes nothing", async () => {
+    const backend = scripted({ extend: async () => ({ ok: false }) });
+    await lock(
+      backend,
+      async ({ signal, extend, isHeld }) => {
+        expect(await extend(5000)).toMatchObject({ ok: false });
+        expect(isHeld()).toBe(true);
+        expect(signal.aborted).toBe(false);
+      },
+      CONFIG,
+    );
+  });
+});
+
+describe("maxHoldMs", () => {
+  test("gives the lock up: LockLost, and it is released at once", async () => {
+    const backend = scripted();
+    await lock(
+      backend,
+      async ({ signal }) => {
+        await vi.advanceTimersByTimeAsync(2499);
+        expect(signal.aborted).toBe(false);
+        await vi.advanceTimersByTimeAsync(1);
+        expect(signal.reason).toMatchObject(lost);
+        expect(signal.reason.message).toContain("maxHoldMs");
+        expect(backend.names().at(-1)).toBe("release");
+      },
+      { ...CONFIG, autoExtend: true, maxHoldMs: 2500 },
+    );
+    expect(backend.names().filter((name) => name === "release")).toHaveLength(1);
+  });
+
+  test("is not reached when the work is done sooner", async () => {
+    const backend = scripted();
+    const config = { ...CONFIG, autoExtend: true, maxHoldMs: 2500, throwIfLost: true };
+    expect(await lock(backend, pass(2400), config)).toBe("done");
+  });
+});
+
+describe("minHoldMs", () => {
+  test("work that is done sooner leaves the lock the rest of its time", async () => {
+    const backend = scripted();
+    expect(await lock(backend, pass(300), { ...CONFIG, minHoldMs: 5000 })).toBe("done");
+    expect(backend.calls.slice(1)).toEqual([["extend", { lockId: LOCK_ID, ttlMs: 4700 }]]);
+  });
+
+  test("work that took as long gives it back", async () => {
+    const backend = scripted();
+    await lock(backend, pass(600), { ...CONFIG, minHoldMs: 600 });
+    expect(backend.names()).toEqual(["acquire", "release"]);
+  });
+
+  test("so does a held lock, also after a failure of fn", async () => {
+    const held = scripted();
+    await (await hold(held, { ...CONFIG, minHoldMs: 5000 })).release();
+    const failed = scripted();
+    const failing = () => Promise.reject(new Error("fn"));
+    await rejection(lock(failed, failing, { ...CONFIG, minHoldMs: 5000 }));
+    for (const backend of [held, failed]) expect(backend.names()).toEqual(["acquire", "extend"]);
+  });
+});
