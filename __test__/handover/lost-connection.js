@@ -2,7 +2,6 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { until } from "../fixtures/wait.js";
 import { toMs } from "./process.js";
 import { SOON_MS } from "./release.js";
 import { ONLY_WHEN_TOLD, untilWaiting } from "./setup.js";
@@ -34,15 +33,24 @@ export function lostConnection(t) {
     test("several times, and made anew before the release", async () => {
       const { holder, key, waiting } = await begin();
       for (let time = 0; time < 3; time++) {
-        await until(t.store.watchers, "a connection");
         await t.store.cutWatchers();
+        await t.store.untilWatched();
       }
-      await until(t.store.watchers, "a new connection");
       await untilWaiting();
       const freeAt = await holder.release({ key });
       const { ranAt, failed } = await waiting;
       expect(failed).toBe(undefined);
       expect(toMs(ranAt - freeAt)).toBeLessThan(SOON_MS);
+    });
+
+    test("with the server, which starts again", async () => {
+      const { holder, key, waiting } = await begin();
+      await t.store.restart();
+      // A server that forgets has freed it already.
+      const freeAt = await holder.release({ key });
+      const { ranAt, failed } = await waiting;
+      expect(failed).toBe(undefined);
+      expect(toMs(ranAt - freeAt)).toBeLessThan(RECONNECTED_MS);
     });
   });
 }

@@ -17,6 +17,8 @@ import { startProcess } from "./process.js";
  * @property {() => Promise<void>} stop
  * @property {() => Promise<number>} [watchers] how many connections of waiters the server has
  * @property {() => Promise<void>} [cutWatchers] cuts those connections
+ * @property {() => Promise<void>} [untilWatched] until there is one again
+ * @property {() => Promise<void>} [restart]
  * @property {() => Promise<number>} [commands] how many the server was sent since the last call
  */
 export function setup({ module, start, toleranceMs = 0, rounds }) {
