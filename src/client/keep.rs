@@ -44,7 +44,10 @@ impl Client {
                 .into_iter()
                 .flatten()
                 .fold(deadline, Moment::min);
-            self.host.sleep_until(first).await;
+            tokio::select! {
+                () = self.host.sleep_until(first) => {}
+                () = hold.shortened.notified() => {}
+            }
             let now = self.host.now();
             if give_up.is_some_and(|moment| now >= moment) {
                 let why = lost("The lock was given up: it was held for maxHoldMs");
@@ -69,9 +72,9 @@ impl Client {
                     next = Some(now + interval);
                 }
                 Some(Ok(Err(_))) => {
-                    // The extend has said so itself.
-                    hold.beat(Err(&taken_away()));
-                    return;
+                    let why = taken_away();
+                    hold.beat(Err(&why));
+                    return hold.lose(why);
                 }
                 Some(Err(error)) => {
                     hold.beat(Err(&error));
@@ -92,7 +95,7 @@ impl Client {
         let (answer, answered) = oneshot::channel();
         let (client, lock_id, ttl) = (Arc::clone(self), hold.lock_id, hold.policy.ttl);
         self.host.spawn(Box::pin(async move {
-            let _ = answer.send(client.extend(lock_id, ttl).await);
+            let _ = answer.send(client.extend_once(lock_id, ttl).await);
         }));
         tokio::select! {
             biased;
