@@ -204,14 +204,14 @@ export function createEvalBackend(known, config, options, capabilities) {
     let reply;
     try {
       reply = await run("acquire", keys, [lockId, String(ttlMs), json], signal, { key });
-      if (Array.isArray(reply)) {
+      if (Number(reply?.[0]) === 1) {
         const fence = String(reply[1]);
         if (fence > FENCE_THRESHOLDS.WARN) logFenceWarning(fence, key);
         const result = { ok: true, lockId, expiresAtMs: Number(reply[2]), fence };
         const { onReleaseError, disposeTimeoutMs } = hooks;
         return decorateAcquireResult(backend, result, key, onReleaseError, disposeTimeoutMs);
       }
-      if (!(Number(reply) < 0)) throw unexpectedReply({ key });
+      if (Number(reply?.[0]) !== 0) throw unexpectedReply({ key });
     } catch (error) {
       if (/** @type {any} */ (error).outcomeUnknown === true) {
         const undone = undo(lockId, ttlMs);

@@ -1,4 +1,4 @@
-//! Runs calls on the server that a configuration leads to.
+//! Runs calls, over a connection of our own or over a client that the program has.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use super::config::{Deployment, RedisConfig};
 use super::format::keys::Keyspace;
 use super::format::scripts::Call;
 use super::transport::dialer::Dialer;
+use super::transport::eval::Eval;
 use super::transport::link::Link;
 use super::transport::topology::{Nat, Topology};
 use crate::backend::Warnings;
@@ -16,8 +17,9 @@ use crate::error::{Error, Result};
 use crate::event_loop::EventLoop;
 use crate::lock::LockId;
 
-pub(super) struct Client {
-    link: Link,
+pub(super) enum Client {
+    Native(Link),
+    Foreign(Eval),
 }
 
 impl Client {
@@ -63,22 +65,30 @@ impl Client {
                 known: Default::default(),
             },
         };
-        Ok(Self {
-            link: Link::new(topology, dialer, connect_timeout, home),
-        })
+        let link = Link::new(topology, dialer, connect_timeout, home);
+        Ok(Self::Native(link))
     }
 
     /// What the script answered.
-    pub(super) fn run(&self, call: &Call<'_>) -> impl Future<Output = Result<Value>> + Send {
-        self.link.run(call)
+    pub(super) async fn run(&self, call: &Call<'_>) -> Result<Value> {
+        match self {
+            Self::Native(link) => link.run(call).await,
+            // In a box: the future of the usual case stays small.
+            Self::Foreign(eval) => Box::pin(eval.run(call)).await,
+        }
     }
 
     /// What went wrong last while calls wait for a connection.
     pub(super) fn obstacle(&self) -> Option<Error> {
-        self.link.obstacle()
+        match self {
+            Self::Native(link) => link.obstacle(),
+            Self::Foreign(_) => None,
+        }
     }
 
     pub(super) fn close(&self) {
-        self.link.close();
+        if let Self::Native(link) = self {
+            link.close();
+        }
     }
 }

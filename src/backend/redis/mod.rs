@@ -17,7 +17,8 @@ mod tests;
 mod transport;
 
 pub use backend::RedisBackend;
-pub use config::RedisConfig;
-pub use error::server_error;
+pub use config::{ClientConfig, RedisConfig};
+#[cfg(feature = "node")]
+pub(crate) use error::server_error;
 #[cfg(feature = "node")]
 pub(crate) use format::{json, keys, scripts};

@@ -13,15 +13,15 @@ pub(crate) const MAX_BYTES: usize = 1 << 20;
 
 /// Appends the call by its script's hash.
 pub(crate) fn write_call(out: &mut Vec<u8>, call: &Call<'_>) {
-    write_header(out, b'*', 3 + call.keys.len() + call.args.len());
+    write_header(out, b'*', 3 + call.keys.len() + call.args.lean.len());
     out.extend_from_slice(b"$7\r\nEVALSHA\r\n");
-    write_text(out, call.script.hash());
+    write_text(out, &call.script.lean.hash);
     let mut digits = [0; 20];
     let count = decimal(call.keys.len(), &mut digits);
     write_header(out, b'$', count.len());
     out.extend_from_slice(count);
     out.extend_from_slice(b"\r\n");
-    for value in call.keys.iter().chain(call.args) {
+    for value in call.keys.iter().chain(call.args.lean) {
         write_text(out, value);
     }
 }
@@ -120,7 +120,7 @@ fn size(text: &[u8]) -> Result<Option<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::redis::format::scripts;
+    use crate::backend::redis::format::scripts::{self, Args};
     use proptest::prelude::*;
 
     fn wire(value: &Value, out: &mut Vec<u8>) {
@@ -198,7 +198,7 @@ mod tests {
         let call = Call {
             script: &scripts::ACQUIRE,
             keys: &["lock", "", "é"],
-            args: &["0123456789"],
+            args: Args::same(&["0123456789"]),
         };
         let mut out = Vec::new();
         write_call(&mut out, &call);

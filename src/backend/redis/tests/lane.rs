@@ -10,7 +10,7 @@ use redis::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::server::pour;
-use crate::backend::redis::format::scripts::{self, Call};
+use crate::backend::redis::format::scripts::{self, Args, Call};
 use crate::backend::redis::lane::wire::Wire;
 use crate::backend::redis::lane::{Answer, Lane, LaneSlot};
 use crate::error::{Error, ErrorCode};
@@ -82,7 +82,7 @@ impl Setup {
         self.slot.send(&Call {
             script: &scripts::RELEASE,
             keys: &[name],
-            args: &[name],
+            args: Args::same(&[name]),
         })
     }
 

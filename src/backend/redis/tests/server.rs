@@ -4,15 +4,65 @@ use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue};
 
+use super::client::Forward;
 use crate::backend::redis::RedisBackend;
 use crate::backend::{AcquireRequest, Warnings};
 use crate::error::Result;
 use crate::lock::{Key, LockId, Ttl};
+
+/// How a backend reaches the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Via {
+    Connection,
+    Client,
+}
+
+impl Via {
+    pub fn backend(self, server: &Server, more: &str) -> RedisBackend {
+        match self {
+            Self::Connection => server.backend(more),
+            Self::Client => {
+                let config = format!("{{{}}}", more.trim_start_matches(','));
+                let forward = Forward {
+                    port: server.port,
+                    prefix: "",
+                };
+                RedisBackend::open_over_client(
+                    serde_json::from_str(&config).unwrap(),
+                    Arc::new(forward),
+                )
+                .unwrap()
+            }
+        }
+    }
+}
+
+/// Each of these tests runs over a connection of ours and over a client.
+macro_rules! over_both {
+    ($($test:ident),+ $(,)?) => {
+        mod over_connection {
+            use super::*;
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(Via::Connection).await;
+            })+
+        }
+        mod over_client {
+            use super::*;
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(Via::Client).await;
+            })+
+        }
+    };
+}
+pub(super) use over_both;
 
 pub struct Server {
     process: Child,
