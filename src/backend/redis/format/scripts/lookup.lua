@@ -14,7 +14,7 @@ end
 local stored = redis.call('GET', lock_key)
 if not stored then return nil end
 local expires, owned = read(stored, lock_id)
-if not expires then return redis.error_reply(NOT_A_LOCK) end
+if not expires or #stored > MAX_BYTES then return redis.error_reply(NOT_A_LOCK) end
 if not owned then return nil end
 if expires <= now_ms() - TOLERANCE_MS then return nil end
 return stored

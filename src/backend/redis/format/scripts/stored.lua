@@ -13,7 +13,7 @@ local function read(stored, lock_id)
   local ok, data = pcall(cjson.decode, stored)
   if not ok or type(data) ~= 'table' then return expires, false end
   if not expires and type(data.expiresAtMs) == 'number' then expires = data.expiresAtMs end
-  return expires, data.lockId == lock_id
+  return expires, not lock_id or data.lockId == lock_id
 end
 
 local function now_ms()
