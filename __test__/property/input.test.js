@@ -160,7 +160,10 @@ describe("lock()", () => {
     tryLock: [(own, config) => tryLock(own, () => "done", config), isTried],
     lead: [(own, config) => lead(own, () => "done", config), isDone],
     hold: [async (own, config) => (await hold(own, config)).release(), isMutation],
-    tryHold: [async (own, config) => (await tryHold(own, config))?.release() ?? NOT_HAD, isMutation],
+    tryHold: [
+      async (own, config) => (await tryHold(own, config))?.release() ?? NOT_HAD,
+      isMutation,
+    ],
   };
   const CASES = Object.entries(FORMS).flatMap(([name, form]) =>
     Object.entries(MAKERS).map(([kind, make]) => [name, kind, make, ...form]),

@@ -237,6 +237,7 @@ describe("events of lock() and its kin", () => {
       { key: "k", ttlMs: 900 },
     );
     expect(types()).toEqual(["acquire", "lost", "release"]);
+    expect(events.map(({ heldMs }) => heldMs)).toEqual([undefined, 900, 901]);
     expect(vi.getTimerCount()).toBe(0);
   });
 

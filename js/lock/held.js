@@ -123,7 +123,7 @@ export class Held {
   #lose(error) {
     if (this.#lost !== undefined || this.#ended) return;
     this.#lost = error;
-    this.#emit("lost", error);
+    this.#emit("lost", error, { heldMs: performance.now() - this.#heldSince });
     this.#controller?.abort(error);
   }
 
