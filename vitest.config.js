@@ -9,6 +9,7 @@ export default defineConfig({
     pool: "forks",
     // The tests mostly wait, for servers and for locks to expire.
     maxWorkers: 2,
+    maxConcurrency: 20,
     testTimeout: 30_000,
     hookTimeout: 60_000,
   },

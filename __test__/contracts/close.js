@@ -1,7 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { LockError, generateLockId, lock } from "../fixtures/api.js";
-import { turn } from "../fixtures/wait.js";
+import { LockError, generateLockId, hold, lead, lock, tryHold, tryLock } from "../fixtures/api.js";
+import { FORMS, WAITING_FORMS } from "../fixtures/forms.js";
+import { NOISE_MS, turn } from "../fixtures/wait.js";
 import { rejection } from "./setup.js";
+
+const never = () => {
+  throw new Error("the function must not run");
+};
 
 export function close(t) {
   describe("close", () => {
@@ -29,7 +34,11 @@ export function close(t) {
         backend.isLocked({ key: "k" }),
         backend.lookup({ key: "k" }),
         backend.lookup({ lockId }),
-        lock(backend, () => {}, { key: "k" }),
+        lock(backend, never, { key: "k" }),
+        tryLock(backend, never, { key: "k" }),
+        hold(backend, { key: "k" }),
+        tryHold(backend, { key: "k" }),
+        lead(backend, never, { key: "k" }),
       ]) {
         const error = await rejection(call);
         expect(error).toBeInstanceOf(LockError);
@@ -37,37 +46,41 @@ export function close(t) {
       }
     });
 
-    test("operations under way end, one way or the other", async () => {
-      const backend = await t.isolated();
-      const pending = Array.from({ length: 20 }, (_, index) =>
-        backend.acquire({ key: `k${index}`, ttlMs: 60_000 }),
-      );
+    test("acquires under way are granted, or say that it is closed and leave nothing behind", async () => {
+      const backend = t.shared ? await t.another() : await t.isolated();
+      const keys = Array.from({ length: 20 }, () => t.key());
+      const pending = keys.map((key) => backend.acquire({ key, ttlMs: 60_000 }));
       await backend.close();
-      for (const outcome of await Promise.allSettled(pending)) {
-        if (outcome.status === "rejected") expect(outcome.reason).toBeInstanceOf(LockError);
-        else expect(outcome.value.ok).toBe(true);
+      const outcomes = await Promise.allSettled(pending);
+      for (const [index, { reason, value }] of outcomes.entries()) {
+        if (value) expect(value.ok).toBe(true);
+        else expect(reason.message).toContain("closed");
+        if (t.shared) {
+          const key = keys[index];
+          expect(await (await t.backend()).isLocked({ key })).toBe(value !== undefined);
+        }
       }
-    });
-
-    test("a lock() that waits is told", async () => {
-      const backend = await t.isolated();
-      await backend.acquire({ key: "k", ttlMs: 600_000 });
-      // Over a backend of somebody else it can only learn of it by its next attempt.
-      const waiting = lock(backend, () => {}, {
-        key: "k",
-        acquisition: { timeoutMs: 600_000, retryDelayMs: t.native ? 300_000 : 20 },
-      });
-      const failed = rejection(waiting);
-      await turn();
-      await backend.close();
-      // What it says depends on whether an attempt was under way.
-      expect(await failed).toBeInstanceOf(LockError);
     });
 
     test("await using closes", async () => {
       const backend = await t.isolated();
       await backend[Symbol.asyncDispose]();
       expect((await rejection(backend.isLocked({ key: "k" }))).message).toContain("closed");
+    });
+
+    test.each(WAITING_FORMS)("a %s() that waits is told", async (form) => {
+      const backend = await t.isolated();
+      await backend.acquire({ key: "k", ttlMs: 600_000 });
+      // Over a backend of somebody else it can only learn of it by its next attempt.
+      const acquisition = { retryDelayMs: t.native ? 300_000 : 20, backoff: "fixed" };
+      const waiting = rejection(FORMS[form](backend, { key: "k", acquisition }, never));
+      for (let i = 0; i < 10; i++) await turn();
+      const closedAt = performance.now();
+      await backend.close();
+      const error = await waiting;
+      expect(performance.now() - closedAt).toBeLessThan(NOISE_MS);
+      expect(error).toBeInstanceOf(LockError);
+      expect(error.message).toContain("closed");
     });
   });
 }

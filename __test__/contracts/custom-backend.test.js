@@ -17,6 +17,7 @@ const storeOf = (namespace) => {
 contract("a hand-made backend", {
   make: (options, namespace) => createCustomBackend(storeOf(namespace), options),
   native: false,
+  needsLoop: true,
 });
 
 describe("a backend that returns bare results, without handles or fences", () => {

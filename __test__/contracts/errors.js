@@ -94,20 +94,31 @@ export function errors(t) {
 
     test("lookup with both or neither of key and lockId", async () => {
       const backend = await t.backend();
-      await expectInvalid(() => backend.lookup({ key: "k", lockId }), "");
-      await expectInvalid(() => backend.lookup({}), "");
+      const text = "either a key or a lockId";
+      await expectInvalid(() => backend.lookup({ key: "k", lockId }), text);
+      await expectInvalid(() => backend.lookup({}), text);
     });
 
-    test.each([["nothing"], [null], ["a string"], [7], [Symbol("s")]])(
-      "%s instead of options",
-      async (options) => {
-        const backend = await t.backend();
-        const given = options === "nothing" ? [] : [options];
-        for (const operation of ["acquire", "release", "extend", "isLocked", "lookup"]) {
-          await expectInvalid(() => backend[operation](...given), "");
-        }
-      },
-    );
+    test.each([
+      ["nothing", []],
+      ["null", [null]],
+      ["a string", ["key"]],
+      ["a number", [7]],
+      ["a symbol", [Symbol("s")]],
+    ])("%s instead of options", async (_, given) => {
+      const backend = await t.backend();
+      const missing = {
+        acquire: "Key must be a string",
+        release: "Invalid lockId format",
+        extend: "Invalid lockId format",
+        isLocked: "Key must be a string",
+        lookup: "either a key or a lockId",
+      };
+      for (const [operation, text] of Object.entries(missing)) {
+        const said = given[0] == null ? "needs an options object" : text;
+        await expectInvalid(() => backend[operation](...given), said);
+      }
+    });
 
     test("an error does not print what was passed", async () => {
       const backend = await t.backend();

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { TIME_TOLERANCE_MS } from "../fixtures/api.js";
-import { until, untilFree, untilTime } from "../fixtures/wait.js";
+import { until, untilFree, untilTime, watchUntilFree } from "../fixtures/wait.js";
 
 // A server's clock has a coarser grain than ours.
 const CLOCK_GRAIN_MS = 10;
@@ -8,13 +8,15 @@ const CLOCK_GRAIN_MS = 10;
 export function expiry(t) {
   // Each test mostly waits for the clock: together they take as long as the longest of them.
   describe.concurrent("expiry", () => {
-    test("a lock is gone after its ttl and never before", async () => {
+    test("a lock is gone after its ttl and the tolerance, and never before its ttl", async () => {
       const backend = await t.backend();
       const key = t.key();
       const askedAt = performance.now();
       const lock = await backend.acquire({ key, ttlMs: 400 });
-      await untilFree(backend, key);
-      expect(performance.now() - askedAt).toBeGreaterThanOrEqual(400 - CLOCK_GRAIN_MS);
+      const grantedAt = performance.now();
+      const { lastHeldAt, freeAt } = await watchUntilFree(backend, key);
+      expect(freeAt - askedAt).toBeGreaterThanOrEqual(400 - CLOCK_GRAIN_MS);
+      expect(lastHeldAt - grantedAt).toBeLessThan(400 + t.toleranceMs + CLOCK_GRAIN_MS);
       expect(await backend.lookup({ key })).toBeNull();
       expect(await backend.lookup({ lockId: lock.lockId })).toBeNull();
     });
@@ -24,11 +26,16 @@ export function expiry(t) {
       const key = t.key();
       const askedAt = performance.now();
       const first = await backend.acquire({ key, ttlMs: 400 });
+      const grantedAt = performance.now();
+      let refusedAt = grantedAt;
       const second = await until(async () => {
+        const triedAt = performance.now();
         const lock = await backend.acquire({ key, ttlMs: 60_000 });
+        if (!lock.ok) refusedAt = triedAt;
         return lock.ok && lock;
       });
       expect(performance.now() - askedAt).toBeGreaterThanOrEqual(400 - CLOCK_GRAIN_MS);
+      expect(refusedAt - grantedAt).toBeLessThan(400 + t.toleranceMs + CLOCK_GRAIN_MS);
       expect(second.fence > first.fence).toBe(true);
       await second.release();
     });
@@ -73,7 +80,9 @@ export function expiry(t) {
       const key = t.key();
       const lock = await backend.acquire({ key, ttlMs: 600_000 });
       expect((await lock.extend(1)).ok).toBe(true);
-      await untilFree(backend, key);
+      const extendedAt = performance.now();
+      const { lastHeldAt } = await watchUntilFree(backend, key);
+      expect(lastHeldAt - extendedAt).toBeLessThan(t.toleranceMs + CLOCK_GRAIN_MS);
       expect((await lock.release()).ok).toBe(false);
     });
 

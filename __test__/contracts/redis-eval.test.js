@@ -11,6 +11,5 @@ const wrapper = { eval: (...args) => client.eval(...args) };
 contract("redis through the client's eval()", {
   make: (options, keyPrefix) => open({ target: wrapper, keyPrefix, ...options }),
   removedAtTtl: true,
-  // The wait of lock() is that for any backend: it knows nothing of releases elsewhere.
-  native: false,
+  needsLoop: true,
 });

@@ -7,7 +7,8 @@ import { contract } from "./suite.js";
 const acl = {
   username: "locker",
   password: "p@ss/wörd:%",
-  rules: "~t_* +eval +evalsha +get +set +del +incr +decr +time",
+  // The last two are for listLocks().
+  rules: "~t_* +eval +evalsha +get +set +del +incr +decr +time +scan +getrange",
 };
 const server = await startRedis({ tls: "client-certificate", acl });
 afterAll(() => server.stop());

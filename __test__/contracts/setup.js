@@ -2,6 +2,7 @@
 
 import { createHash, randomBytes } from "node:crypto";
 import { afterAll } from "vitest";
+import { TIME_TOLERANCE_MS } from "../fixtures/api.js";
 
 const unique = () => randomBytes(6).toString("hex");
 
@@ -13,10 +14,19 @@ const unique = () => randomBytes(6).toString("hex");
  *   if the backend can be shared at all; two made with different ones never do.
  * @param {boolean} [spec.shared] two backends of one namespace see the same locks (default true)
  * @param {boolean} [spec.removedAtTtl] the server removes a lock at `ttlMs`, without the tolerance (Redis)
- * @param {boolean} [spec.native] the backend is one of this package, not a user's own: its handles
- *   know whether their lock is still held (default true)
+ * @param {boolean} [spec.native] the backend is one of this package, not a user's own (default true):
+ *   it wakes waiters of this process, its results tell about the lock, it can be looked around in, and
+ *   its close waits for what is held
+ * @param {boolean} [spec.needsLoop] it is reached through JavaScript, so that a heartbeat needs the
+ *   event loop (default false)
  */
-export function setup({ make, shared = true, removedAtTtl = false, native = true }) {
+export function setup({
+  make,
+  shared = true,
+  removedAtTtl = false,
+  native = true,
+  needsLoop = false,
+}) {
   const opened = [];
   const namespace = `t_${unique()}`;
   let main;
@@ -31,7 +41,10 @@ export function setup({ make, shared = true, removedAtTtl = false, native = true
   return {
     shared,
     removedAtTtl,
+    /** How long a lock lives on after its ttl. */
+    toleranceMs: removedAtTtl ? 0 : TIME_TOLERANCE_MS,
     native,
+    needsLoop,
     /** The backend that most tests share. */
     backend: () => (main ??= open()),
     /** One more on the same namespace. */

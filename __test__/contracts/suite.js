@@ -4,38 +4,57 @@
 import { describe, expect, test } from "vitest";
 import { abort } from "./abort.js";
 import { close } from "./close.js";
+import { closing } from "./closing.js";
 import { concurrency } from "./concurrency.js";
 import { contention } from "./contention.js";
 import { disposal } from "./disposal.js";
+import { entry } from "./entry.js";
 import { errors } from "./errors.js";
+import { events } from "./events.js";
 import { expiry } from "./expiry.js";
 import { fences } from "./fences.js";
+import { forms } from "./forms.js";
+import { holding } from "./holding.js";
 import { keys } from "./keys.js";
+import { leading } from "./leading.js";
 import { lifecycle } from "./lifecycle.js";
 import { lockAcquisition } from "./lock-acquisition.js";
 import { lockFunction } from "./lock.js";
 import { lockLoss } from "./lock-loss.js";
+import { looking } from "./looking.js";
 import { lookup } from "./lookup.js";
+import { outliving } from "./outliving.js";
 import { EXPECTED, scenario } from "./scenario.js";
 import { setup } from "./setup.js";
 import { telemetry } from "./telemetry.js";
+import { watching } from "./watching.js";
 
 const PARTS = [
   lifecycle,
   contention,
   fences,
   keys,
-  expiry,
   lookup,
   errors,
   abort,
   disposal,
   lockFunction,
   lockAcquisition,
-  lockLoss,
+  forms,
+  entry,
+  outliving,
   telemetry,
   concurrency,
   close,
+  looking,
+  // Side by side: these mostly wait for the clock.
+  expiry,
+  lockLoss,
+  holding,
+  watching,
+  leading,
+  events,
+  closing,
 ];
 
 export function contract(name, spec) {

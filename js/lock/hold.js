@@ -15,8 +15,7 @@ import { take } from "./take.js";
  */
 export async function holdWith(backend, config) {
   const plan = readLockConfig(config, "hold({ key })");
-  const held = /** @type {Held} */ (await take(backend, plan, true));
-  return handleOf(backend, held, plan);
+  return take(backend, plan, true, (held) => handleOf(backend, held, plan));
 }
 
 /**
@@ -25,8 +24,7 @@ export async function holdWith(backend, config) {
  */
 export async function tryHoldWith(backend, config) {
   const plan = readLockConfig(config, "tryHold({ key })");
-  const held = await take(backend, plan, false);
-  return held === null ? null : handleOf(backend, held, plan);
+  return take(backend, plan, false, (held) => handleOf(backend, held, plan));
 }
 
 /**

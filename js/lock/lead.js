@@ -1,12 +1,14 @@
 // lead(): leader election.
 
 import { invalidArgument } from "../base/errors.js";
+import { stayAlive } from "../native/bridge.js";
 import { readLockConfig } from "./config.js";
 import { LockContext } from "./held.js";
 import { endQuietly } from "./lock.js";
 import { take } from "./take.js";
 
 /** @import { LockConfig } from "../../index.js" */
+/** @typedef {import("./config.js").LockPlan} LockPlan */
 /** @typedef {import("./held.js").Held} Held */
 
 /**
@@ -19,23 +21,40 @@ import { take } from "./take.js";
 export async function leadWith(backend, fn, config) {
   if (typeof fn !== "function") throw invalidArgument("lead() needs the function of the leader");
   const plan = readLockConfig(config, "lead(fn, { key })", true);
-  for (;;) {
-    const held = /** @type {Held} */ (await take(backend, plan, true));
-    const context = new LockContext(held);
-    let outcome;
-    try {
-      outcome = { ok: true, value: await fn(context) };
-    } catch (thrown) {
-      outcome = { ok: false, thrown };
+  // Also where the leader does nothing but wait to be deposed.
+  const leave = stayAlive();
+  try {
+    for (;;) {
+      const term = await take(backend, plan, true, (held) => serve(backend, held, fn, plan));
+      if (term) return term.value;
     }
-    const lost = held.lost();
-    await endQuietly(backend, held, plan);
-    const deposed = lost !== undefined && !plan.signal?.aborted;
-    // An error of its own ends it also then; that it was stopped is none.
-    if (deposed && (outcome.ok || isBecauseOf(outcome.thrown, lost))) continue;
-    if (outcome.ok) return outcome.value;
-    throw outcome.thrown;
+  } finally {
+    leave();
   }
+}
+
+/**
+ * One term. Nothing: it is to stand for election again.
+ * @param {any} backend
+ * @param {Held} held
+ * @param {(context: any) => any} fn
+ * @param {LockPlan} plan
+ * @returns {Promise<{ value: any } | null>}
+ */
+async function serve(backend, held, fn, plan) {
+  let outcome;
+  try {
+    outcome = { ok: true, value: await fn(new LockContext(held)) };
+  } catch (thrown) {
+    outcome = { ok: false, thrown };
+  }
+  const lost = held.lost();
+  await endQuietly(backend, held, plan);
+  const deposed = lost !== undefined && !plan.signal?.aborted;
+  // An error of its own ends it also then; that it was stopped is none.
+  if (deposed && (outcome.ok || isBecauseOf(outcome.thrown, lost))) return null;
+  if (outcome.ok) return { value: outcome.value };
+  throw outcome.thrown;
 }
 
 /**

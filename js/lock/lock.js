@@ -18,9 +18,7 @@ import { take } from "./take.js";
  */
 export async function lockWith(backend, fn, config) {
   const plan = readPlan("lock", fn, config);
-  let held = take(backend, plan, true);
-  if (held instanceof Promise) held = await held;
-  return runHeld(backend, /** @type {Held} */ (held), fn, plan);
+  return take(backend, plan, true, (held) => runHeld(backend, held, fn, plan));
 }
 
 /**
@@ -30,9 +28,11 @@ export async function lockWith(backend, fn, config) {
  */
 export async function tryLockWith(backend, fn, config) {
   const plan = readPlan("tryLock", fn, config);
-  const held = await take(backend, plan, false);
-  if (held === null) return { ok: false, reason: "locked" };
-  return { ok: true, value: await runHeld(backend, held, fn, plan) };
+  const done = await take(backend, plan, false, async (held) => ({
+    ok: true,
+    value: await runHeld(backend, held, fn, plan),
+  }));
+  return done ?? { ok: false, reason: "locked" };
 }
 
 /**

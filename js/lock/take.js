@@ -1,7 +1,7 @@
 // Getting a lock to hold: the whole wait is one call of the engine.
 
 import { LockError, replyError } from "../base/errors.js";
-import { settled, settledOrAborted } from "../native/bridge.js";
+import { settled, settledOrAborted, unlisten } from "../native/bridge.js";
 import { ACQUIRED, LOCKED, readGrant } from "../native/replies.js";
 import { cancelled, checkNotCancelled } from "./config.js";
 import { Held } from "./held.js";
@@ -12,13 +12,16 @@ import { accessTo, observerOf } from "./telemetry.js";
 /** @typedef {import("./telemetry.js").Observer} Observer */
 
 /**
- * The lock, held; or, when it was not waited for and another has it, nothing.
+ * Calls `use` with the lock in the moment in which it is known to be held, and returns what that
+ * returns; or nothing, when the lock was not waited for and another has it.
+ * @template T
  * @param {any} backend any LockBackend
  * @param {LockPlan} plan
  * @param {boolean} wait
- * @returns {Held | null | Promise<Held | null>}
+ * @param {(held: Held) => T | Promise<T>} use
+ * @returns {T | null | Promise<T | null>}
  */
-export function take(backend, plan, wait) {
+export function take(backend, plan, wait, use) {
   // Not an async function: where nothing has to be waited for, that would cost turns of the
   // microtask queue.
   const access = accessTo(backend, plan.autoExtend);
@@ -27,14 +30,14 @@ export function take(backend, plan, wait) {
     plan.onEvent === undefined
       ? access.observers
       : [...access.observers, observerOf({ onEvent: plan.onEvent })];
-  if (observers.length > 0) return takeObserved(engine, plan, wait, observers);
+  if (observers.length > 0) return takeObserved(engine, plan, wait, observers, use);
   const caller = engine.callers?.enter(plan.signal) ?? 0;
   const reply = start(engine, plan, wait, caller);
   if (typeof reply === "string") {
     const held = read(engine, plan, reply, observers);
-    if (held !== undefined) return held;
+    if (held !== undefined) return held && use(held);
   }
-  return finish(engine, plan, reply, caller, observers);
+  return finish(engine, plan, reply, caller, observers, use);
 }
 
 /**
@@ -88,28 +91,36 @@ function giveBack({ native }, number) {
 }
 
 /**
+ * @template T
  * @param {Engine} engine
  * @param {LockPlan} plan
  * @param {string | number} reply
  * @param {number} caller
  * @param {readonly Observer[]} observers
- * @param {(reply: string) => void} [onReply]
- * @returns {Promise<Held | null>}
+ * @param {(held: Held) => T | Promise<T>} use
+ * @param {(held: Held | null, reply: string) => void} [onTaken]
+ * @returns {Promise<T | null>}
  */
-async function finish(engine, plan, reply, caller, observers, onReply) {
+async function finish(engine, plan, reply, caller, observers, use, onTaken) {
+  let held;
   try {
     for (;;) {
       if (typeof reply !== "string") reply = await waited(engine, plan, reply);
-      onReply?.(reply);
-      const held = read(engine, plan, reply, observers);
-      if (held !== undefined) return held;
+      held = read(engine, plan, reply, observers);
+      if (held !== undefined) {
+        onTaken?.(held, reply);
+        // Who was told may have kept the thread.
+        if (onTaken === undefined || held === null || held.lost() === undefined) break;
+      }
       // The event loop was busy for so long that the lock's time has passed.
       const number = parseInt(readGrant(reply, plan.key).rest);
+      unlisten(number);
       reply = engine.native.holdAgain(number, isCancellable(plan), caller);
     }
   } finally {
     engine.callers?.leave(caller);
   }
+  return held && (await use(held));
 }
 
 /**
@@ -130,22 +141,30 @@ async function waited({ native }, plan, id) {
 
 /**
  * The same, and tells how it went: one event for the whole wait.
+ * @template T
  * @param {Engine} engine
  * @param {LockPlan} plan
  * @param {boolean} wait
  * @param {readonly Observer[]} observers
- * @returns {Promise<Held | null>}
+ * @param {(held: Held) => T | Promise<T>} use
+ * @returns {Promise<T | null>}
  */
-async function takeObserved(engine, plan, wait, observers) {
+async function takeObserved(engine, plan, wait, observers, use) {
   const { key, name } = plan;
   const started = performance.now();
-  let attempts = 1;
-  let waitMs = 0;
+  let isUsed = false;
+  const useIt = (/** @type {Held} */ held) => {
+    isUsed = true;
+    return use(held);
+  };
   const emit = (
     /** @type {Held | null | undefined} */ held,
+    /** @type {string} */ reply,
     /** @type {LockError | undefined} */ error = undefined,
   ) => {
     const durationMs = performance.now() - started;
+    const granted = held ? readGrant(reply, key).rest.split(",").map(Number) : [];
+    const [, attempts = 1, waitMs = 0] = granted;
     const more = { backend: engine.name, name, durationMs, attempts, waitMs: waitMs || durationMs };
     const outcome = held ? { ok: true } : { ok: false, reason: "locked" };
     for (const observer of observers) {
@@ -155,14 +174,9 @@ async function takeObserved(engine, plan, wait, observers) {
   try {
     const caller = engine.callers?.enter(plan.signal) ?? 0;
     const reply = start(engine, plan, wait, caller);
-    const held = await finish(engine, plan, reply, caller, observers, (text) => {
-      if (text.charCodeAt(0) !== ACQUIRED) return;
-      [, attempts, waitMs] = readGrant(text, key).rest.split(",").map(Number);
-    });
-    emit(held);
-    return held;
+    return await finish(engine, plan, reply, caller, observers, useIt, emit);
   } catch (error) {
-    emit(undefined, /** @type {LockError} */ (error));
+    if (!isUsed) emit(undefined, "", /** @type {LockError} */ (error));
     throw error;
   }
 }

@@ -45,12 +45,13 @@ class Granted extends Disposal {
    */
   extend(ttlMs, signal) {
     return extendLock(this.#native, this.lockId, ttlMs, signal, (validUntil) => {
-      const sooner = validUntil < Number(this.#validUntil);
+      const isEarlier = validUntil < Number(this.#validUntil);
       this.#validUntil = validUntil;
-      // An alarm that rings too early is set again by itself.
-      if (!sooner || this.#alarm === 0) return;
-      this.#silence();
-      this.#watch(/** @type {AbortController} */ (this.#controller));
+      // An alarm that comes too early is set again; one that would come too late is set now.
+      if (isEarlier && this.#controller !== undefined) {
+        this.#silence();
+        this.#watch(this.#controller);
+      }
     });
   }
 

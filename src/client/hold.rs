@@ -245,6 +245,10 @@ pub(super) fn lost(message: &str) -> Error {
     Error::new(ErrorCode::LockLost, message)
 }
 
+pub(super) fn taken_away() -> Error {
+    lost("The lock was lost: it had expired or was released elsewhere")
+}
+
 pub(super) fn time_is_over() -> Error {
     lost(
         "The lock's time passed while it was still needed: others may hold it now. \

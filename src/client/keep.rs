@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::hold::{Hold, lost, time_is_over};
+use super::hold::{Hold, lost, taken_away, time_is_over};
 use super::host::Moment;
 use super::{Client, Extension};
 use crate::backend::Miss;
@@ -69,9 +69,9 @@ impl Client {
                     next = Some(now + interval);
                 }
                 Some(Ok(Err(_))) => {
-                    let why = lost("The lock was lost: it had expired or was released elsewhere");
-                    hold.beat(Err(&why));
-                    return hold.lose(why);
+                    // The extend has said so itself.
+                    hold.beat(Err(&taken_away()));
+                    return;
                 }
                 Some(Err(error)) => {
                     hold.beat(Err(&error));

@@ -299,7 +299,12 @@ impl Client {
                     valid_until,
                 }))
             }
-            ExtendOutcome::Missed(miss) => Ok(Err(miss)),
+            ExtendOutcome::Missed(miss) => {
+                if let Some(hold) = &hold {
+                    hold.lose(hold::taken_away());
+                }
+                Ok(Err(miss))
+            }
         }
     }
 

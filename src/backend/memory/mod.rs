@@ -3,6 +3,9 @@
 mod backend;
 mod config;
 mod store;
+#[cfg(test)]
+mod tests;
+mod watch;
 
 pub use backend::MemoryBackend;
 pub use config::{Clock, MemoryConfig};

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use super::watch::Watches;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, ExtendOutcome, LockRecord, Miss, Page, ReleaseOutcome,
 };
@@ -32,6 +33,7 @@ pub(super) struct Store {
     slots: HashMap<Key, Slot>,
     held: HashMap<LockId, Held>,
     by_expiry: BTreeSet<(u64, LockId)>,
+    pub(super) watches: Watches,
 }
 
 impl Store {
@@ -159,6 +161,7 @@ impl Store {
         if let Some(slot) = self.slots.get_mut(&held.key) {
             slot.holder = None;
         }
+        self.watches.freed(&held.key);
         true
     }
 

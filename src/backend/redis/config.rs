@@ -30,6 +30,27 @@ pub struct RedisConfig {
     pub(super) operation_timeout_ms: Option<f64>,
 }
 
+/// What a backend over a client that the program has is made from.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClientConfig {
+    /// `syncguard` when it is not given.
+    pub(super) key_prefix: Option<String>,
+    /// Whether the client is one of a cluster.
+    #[serde(default)]
+    pub(super) cluster: bool,
+    #[serde(default)]
+    pub(super) cleanup_in_is_locked: bool,
+    /// How long the client may take for an answer: 5000 when it is not given.
+    operation_timeout_ms: Option<f64>,
+}
+
+impl ClientConfig {
+    pub(super) fn operation_timeout(&self) -> Result<Duration> {
+        timeout("operationTimeoutMs", self.operation_timeout_ms)
+    }
+}
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(
     tag = "kind",
@@ -70,6 +91,19 @@ impl Node {
         Self::Tcp {
             host: host.to_owned(),
             port,
+        }
+    }
+}
+
+/// Where it is, as it is written in messages.
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') && !host.starts_with('[') => {
+                write!(f, "[{host}]:{port}")
+            }
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix { path } => f.write_str(path),
         }
     }
 }
@@ -169,6 +203,17 @@ mod tests {
             Duration::from_millis(5000)
         );
         assert!(!format!("{config:?}").contains("hunter2"), "{config:?}");
+    }
+
+    #[test]
+    fn nodes_are_named_by_their_addresses() {
+        for (node, name) in [
+            (Node::tcp("localhost", 6379), "localhost:6379"),
+            (Node::tcp("::1", 1), "[::1]:1"),
+            (Node::tcp("[::1]", 1), "[::1]:1"),
+        ] {
+            assert_eq!(node.to_string(), name);
+        }
     }
 
     #[test]

@@ -3,8 +3,11 @@
 //! A server's text may name a key or repeat an argument, so only the error's code, its first
 //! word, is passed on.
 
+use std::io;
+
 use redis::{ErrorKind, RedisError, ServerError};
 
+use super::config::Node;
 use crate::error::{Error, ErrorCode};
 use crate::lock::fence;
 
@@ -118,7 +121,7 @@ fn wrapped_code(details: &str) -> &str {
 /// The connection broke: whatever was sent may or may not have taken effect.
 pub(super) fn from_connection(error: &RedisError) -> Error {
     let io = std::error::Error::source(error).and_then(|cause| {
-        cause.downcast_ref::<std::io::Error>().or_else(|| {
+        cause.downcast_ref::<io::Error>().or_else(|| {
             cause
                 .downcast_ref::<std::sync::Arc<dyn std::error::Error + Send + Sync>>()?
                 .downcast_ref()
@@ -126,13 +129,18 @@ pub(super) fn from_connection(error: &RedisError) -> Error {
     });
     match (error.kind(), io) {
         (ErrorKind::Parse, _) => not_redis(),
+        (_, Some(io)) if io.get_ref().is_some_and(|cause| cause.is::<NotRedis>()) => not_redis(),
         // With TLS 1.3 a server refuses the client only after the handshake.
-        (_, Some(io)) if tls_cause(io).is_some() => from_tls(io),
-        (_, Some(io)) => lost().cause(io),
+        (_, Some(io)) => from_tls(io).unwrap_or_else(|| lost().cause(io)),
         (_, None) => lost(),
     }
     .outcome_unknown()
 }
+
+/// Who reads a stream found something else on it.
+#[derive(Debug, thiserror::Error)]
+#[error("not of the Redis protocol")]
+pub(super) struct NotRedis;
 
 /// As nobody knows what the answer was, the request may have taken effect.
 pub(super) fn not_redis() -> Error {
@@ -143,28 +151,23 @@ pub(super) fn lost() -> Error {
     Error::unavailable("The connection to Redis was lost")
 }
 
-pub(super) fn from_tls(error: &std::io::Error) -> Error {
-    match tls_cause(error) {
-        Some(rustls::Error::InvalidCertificate(_)) => Error::new(
+/// Nothing when it says nothing about TLS.
+pub(super) fn from_tls(error: &io::Error) -> Option<Error> {
+    let (code, message) = match error.get_ref()?.downcast_ref()? {
+        rustls::Error::InvalidCertificate(_) => (
             ErrorCode::AuthFailed,
             "The Redis server's certificate was not accepted: check tls.ca and tls.servername",
-        )
-        .cause(error),
-        Some(rustls::Error::AlertReceived(_)) => Error::new(
+        ),
+        rustls::Error::AlertReceived(_) => (
             ErrorCode::AuthFailed,
             "The Redis server refused the TLS connection: it may want a client certificate (tls.cert, tls.key)",
-        )
-        .cause(error),
-        Some(_) => Error::invalid_argument(
+        ),
+        _ => (
+            ErrorCode::InvalidArgument,
             "No TLS connection to the Redis server could be made: does this port speak TLS?",
-        )
-        .cause(error),
-        None => unreachable(error),
-    }
-}
-
-fn tls_cause(error: &std::io::Error) -> Option<&rustls::Error> {
-    error.get_ref()?.downcast_ref()
+        ),
+    };
+    Some(Error::new(code, message).cause(error))
 }
 
 /// A password for a server that has none: other clients go on, and so do we.
@@ -196,8 +199,39 @@ pub(super) fn silent() -> Error {
     Error::timeout("The Redis server did not answer in time (operationTimeoutMs)")
 }
 
-pub(super) fn unreachable(cause: impl ToString) -> Error {
-    Error::unavailable("The Redis server could not be reached (connectTimeoutMs)").cause(cause)
+/// A client that the program has.
+pub(super) fn silent_client() -> Error {
+    Error::timeout("The Redis client did not answer in time (operationTimeoutMs)")
+}
+
+pub(super) fn unreachable(node: &Node, cause: impl ToString) -> Error {
+    Error::unavailable(format!(
+        "The Redis server at {node} could not be reached (connectTimeoutMs)"
+    ))
+    .cause(cause)
+}
+
+/// What went wrong with one of several nodes, none of which could help.
+pub(super) fn tried(nodes: &[Node], error: Error) -> Error {
+    let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    Error {
+        message: format!("{}. Tried: {}", error.message, names.join(", ")),
+        ..error
+    }
+}
+
+/// What went wrong while a server was greeted: greetings change nothing.
+pub(super) fn while_greeting(node: &Node, error: Error) -> Error {
+    let hung_up = error.outcome_unknown && error.code == ErrorCode::ServiceUnavailable;
+    Error {
+        message: if hung_up {
+            format!("The Redis server at {node} hung up before it had answered")
+        } else {
+            error.message
+        },
+        outcome_unknown: false,
+        ..error
+    }
 }
 
 pub(super) fn closed() -> Error {
@@ -205,11 +239,13 @@ pub(super) fn closed() -> Error {
 }
 
 pub(super) fn unexpected_reply() -> Error {
-    Error::internal("Redis answered with something unexpected: is there a proxy in between?")
+    Error::internal(
+        "Redis answered with something unexpected: is there a proxy in between, or an eval() that is not that of a Redis client?",
+    )
 }
 
 /// What an error line of the protocol means, for those who got it through another client.
-pub fn server_error(line: &str) -> Error {
+pub(crate) fn server_error(line: &str) -> Error {
     let line = line.lines().next().unwrap_or_default();
     match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) {
         Ok(redis::Value::ServerError(error)) => from_server(&error),

@@ -7,13 +7,13 @@ use super::config::SqliteConfig;
 use super::store;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
-    ReleaseOutcome,
+    ReleaseOutcome, Watch,
 };
 use crate::error::Result;
 use crate::lock::{Key, LockId, Ttl};
 
 pub struct SqliteBackend {
-    client: Client,
+    pub(super) client: Client,
 }
 
 impl SqliteBackend {
@@ -74,6 +74,10 @@ impl Backend for SqliteBackend {
         self.client
             .write(move |db, now_ms| store::force_release(db, &key, now_ms))
             .await
+    }
+
+    fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
+        self.client.watch(key)
     }
 
     fn has_own_threads(&self) -> bool {

@@ -1,17 +1,21 @@
 //! The way to the file: one thread for what writes and one for what reads, which therefore never
-//! waits for a write. Each is started when it is first needed.
+//! waits for a write; and one that sees what others write. Each is started when it is first needed.
 
 use rusqlite::Connection;
 
 use super::config::{Durability, Settings};
 use super::store::Sql;
 use super::thread::{Access, Worker};
+use super::watch::Watcher;
+use crate::backend::Watch;
 use crate::error::Result;
+use crate::lock::Key;
 
 pub(super) struct Client {
     durability: Durability,
     writer: Worker,
     reader: Worker,
+    watcher: Watcher,
 }
 
 impl Client {
@@ -19,7 +23,8 @@ impl Client {
         Self {
             durability: settings.durability,
             writer: Worker::new(Access::Write, settings.clone()),
-            reader: Worker::new(Access::Read, settings),
+            reader: Worker::new(Access::Read, settings.clone()),
+            watcher: Watcher::new(settings),
         }
     }
 
@@ -47,8 +52,18 @@ impl Client {
         self.reader.run(false, run).await
     }
 
+    pub(super) fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
+        self.watcher.watch(key)
+    }
+
+    #[cfg(test)]
+    pub(super) fn watches(&self) -> bool {
+        self.watcher.is_running()
+    }
+
     pub(super) async fn close(&self) {
         // The writer last: it then leaves a single file behind.
+        self.watcher.close().await;
         self.reader.close().await;
         self.writer.close().await;
     }

@@ -4,6 +4,7 @@
 //! - [`file`] where the file is, opening it, and who else has it open
 //! - [`store`] the operations as SQL, [`sweep`] what tidies up behind them
 //! - [`thread`] a thread with a connection of its own, [`client`] which one runs what
+//! - [`watch`] sees what others commit, for those who wait
 
 mod backend;
 mod client;
@@ -15,6 +16,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod watch;
 
 pub use backend::SqliteBackend;
 pub use config::{Durability, SqliteConfig};

@@ -145,6 +145,15 @@ pub(super) fn lookup(db: &Connection, query: &LookupQuery, now_ms: u64) -> Sql<O
         .map(|found| found.filter(|lock| live(lock.expires_at_ms, now_ms))))
 }
 
+/// Who holds the key, as it is stored.
+pub(super) fn holder(db: &Connection, key: &str, now_ms: u64) -> rusqlite::Result<Option<String>> {
+    let found = db
+        .prepare_cached(include_str!("sql/find_key.sql"))?
+        .query_row([key], |row| Ok((row.get(1)?, time(row, 2)?)))
+        .optional()?;
+    Ok(found.and_then(|(lock_id, expires_at_ms)| live(expires_at_ms, now_ms).then_some(lock_id)))
+}
+
 /// A page is so many records, live or not: however many have expired, it is a short read.
 pub(super) fn list(db: &Connection, after: Option<&str>, limit: usize, now_ms: u64) -> Sql<Page> {
     let limit = limit.max(1);

@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 
 use super::server::{Server, Tables, request};
 use crate::backend::postgres::PostgresBackend;
-use crate::backend::{AcquireOutcome, AcquireRequest, Backend, ReleaseOutcome, Watch};
+use crate::backend::{AcquireOutcome, AcquireRequest, Backend, ReleaseOutcome, Warnings, Watch};
 use crate::lock::Key;
 
 const SOON: Duration = Duration::from_secs(5);
@@ -18,7 +18,7 @@ fn second(server: &Server, tables: &Tables) -> PostgresBackend {
     let mut config = server.config();
     config.table_name = format!("public.{}", tables.locks);
     config.fence_table_name.clone_from(&tables.fences);
-    PostgresBackend::open(config).unwrap()
+    PostgresBackend::open(config, Warnings::new(|_| {})).unwrap()
 }
 
 /// A watch that is in force.

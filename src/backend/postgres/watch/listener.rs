@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::proof::prove;
 use super::{Shared, State};
+use crate::backend::Warnings;
 use crate::backend::postgres::connect::{Ear, Session, first_of};
 use crate::backend::postgres::sql::literal;
 use crate::error::{Error, Result};
@@ -67,7 +68,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         let mut state = shared.state();
         state.forget_signs();
         if unfit {
-            complain(&mut state);
+            complain(&mut state, &shared.warnings);
             state.not_before = Some(Instant::now() + UNFIT_PAUSE);
         } else {
             let random = 0.5 + rand::random::<f64>() / 2.0;
@@ -77,12 +78,10 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-fn complain(state: &mut State) {
-    let debug = std::env::var_os("SYNCGUARD_DEBUG").is_some_and(|value| value == "true");
-    if debug && !state.has_complained {
-        state.has_complained = true;
-        eprintln!(
-            "[SyncGuard] Notifications of PostgreSQL do not arrive, probably because of a pooler: waiting is done by polling"
+fn complain(state: &mut State, warnings: &Warnings) {
+    if !std::mem::replace(&mut state.has_complained, true) {
+        warnings.debug(
+            "Notifications of PostgreSQL do not arrive, probably because of a pooler: waiting is done by polling",
         );
     }
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::server::{Server, backend, free_port, request};
+use super::server::{Server, backend, free_port, pour, request};
 use crate::backend::{AcquireOutcome, Backend, ReleaseOutcome};
 use crate::error::ErrorCode;
 
@@ -15,6 +15,99 @@ async fn nobody_there() {
     assert_eq!(error.code, ErrorCode::ServiceUnavailable);
     assert!(!error.outcome_unknown, "nothing was sent");
     assert!(started.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn messages_name_the_place() {
+    let (a, b) = (free_port(), free_port());
+    let nodes = format!(r#"[{{"host":"127.0.0.1","port":{a}}},{{"host":"localhost","port":{b}}}]"#);
+    let both = format!("127.0.0.1:{a}, localhost:{b}");
+    // Nobody answers at an address of this kind.
+    let dark = r#"{"kind":"server","node":{"host":"192.0.2.1","port":6379}}"#.to_owned();
+    for (deployment, place) in [
+        (dark, "192.0.2.1:6379".to_owned()),
+        (
+            format!(r#"{{"kind":"server","node":{{"host":"::1","port":{a}}}}}"#),
+            format!("[::1]:{a}"),
+        ),
+        (
+            r#"{"kind":"server","node":{"path":"/nowhere/redis.sock"}}"#.to_owned(),
+            "/nowhere/redis.sock".to_owned(),
+        ),
+        (
+            format!(r#"{{"kind":"sentinel","name":"m","sentinels":{nodes}}}"#),
+            both.clone(),
+        ),
+        (format!(r#"{{"kind":"cluster","nodes":{nodes}}}"#), both),
+    ] {
+        let login = r#","login":{"username":"ursula","password":"hunter2"}"#;
+        let backend = super::server::deployment(&deployment, &format!("{QUICK}{login}")).unwrap();
+        let error = backend.acquire(&request("secret", 1000)).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::ServiceUnavailable);
+        assert!(error.message.contains(&place), "{}", error.message);
+        let text = format!("{error:?}");
+        assert!(!text.contains("hunter2") && !text.contains("ursula") && !text.contains("secret"));
+    }
+}
+
+#[tokio::test]
+async fn while_operations_wait_it_can_be_asked_why() {
+    let port = free_port();
+    let backend = Arc::new(backend(port, r#","connectTimeoutMs":60000"#).unwrap());
+    assert_eq!(backend.obstacle(), None);
+    let waiting = tokio::spawn({
+        let backend = Arc::clone(&backend);
+        async move { backend.acquire(&request("k", 1000)).await }
+    });
+    let obstacle = loop {
+        match backend.obstacle() {
+            Some(obstacle) => break obstacle,
+            None => tokio::time::sleep(Duration::from_millis(1)).await,
+        }
+    };
+    assert_eq!(obstacle.code, ErrorCode::ServiceUnavailable);
+    assert!(obstacle.message.contains(&port.to_string()));
+    let _server = Server::start_on(port, &[]).await;
+    waiting.await.unwrap().unwrap();
+    assert_eq!(backend.obstacle(), None);
+}
+
+/// What a peer does to each connection, after it has read something or at once.
+async fn peer(reads: bool, says: &'static [u8]) -> u16 {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            if reads {
+                let _ = stream.read(&mut [0; 1 << 16]).await;
+            }
+            let _ = stream.write_all(says).await;
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_while_it_is_greeted_is_unavailable() {
+    for (reads, says) in [
+        (false, b"".as_slice()),
+        (true, b""),
+        (true, b"+PO"),
+        (true, b"*2\r\n:1\r\n"),
+        (true, b"$4\r\nPON"),
+        (false, b"-"),
+    ] {
+        let port = peer(reads, says).await;
+        let backend = backend(port, QUICK).unwrap();
+        let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
+        let said = String::from_utf8_lossy(says);
+        assert_eq!(error.code, ErrorCode::ServiceUnavailable, "{said:?}");
+        assert!(!error.outcome_unknown);
+        assert!(error.message.contains(&port.to_string()), "{error:?}");
+    }
 }
 
 #[tokio::test]
@@ -155,22 +248,41 @@ async fn a_full_server_and_one_without_room() {
 
 #[tokio::test]
 async fn something_else_on_the_port() {
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
-        .await
-        .unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            use tokio::io::AsyncWriteExt;
-            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
-        }
-    });
+    let port = peer(false, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
     let error = backend(port, QUICK)
         .unwrap()
         .acquire(&request("k", 1000))
         .await
         .unwrap_err();
     assert_eq!(error.code, ErrorCode::Internal);
+}
+
+#[tokio::test]
+async fn a_reply_without_an_end_is_not_kept() {
+    use std::io::{Read, Write};
+    for (start, more) in [
+        ("$570000000\r\n", "x"),
+        ("+", "x"),
+        ("*2000000\r\n", ":1\r\n"),
+    ] {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let peer = tokio::task::spawn_blocking(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let greeting = stream.read(&mut [0; 1 << 16]).unwrap();
+            assert!(greeting > 0);
+            stream.write_all(b"+PONG\r\n").unwrap();
+            let request = stream.read(&mut [0; 1 << 16]).unwrap();
+            assert!(request > 0);
+            pour(&mut stream, start, more)
+        });
+        let backend = backend(port, "").unwrap();
+        let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::Internal);
+        assert!(error.outcome_unknown);
+        // Only what the system's buffers take is more than what was read.
+        assert!(peer.await.unwrap() < 32 << 20);
+    }
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
+use super::bounded::Bounded;
 use super::driver::Driver;
 use super::watchdog::Watchdog;
 use crate::backend::redis::config::Node;
@@ -65,7 +66,7 @@ impl Connection {
             config = config.set_push_sender(pushes);
         }
         let (multiplexed, driver) =
-            MultiplexedConnection::new_with_config(&greeting, stream, config)
+            MultiplexedConnection::new_with_config(&greeting, Bounded::new(stream), config)
                 .await
                 .map_err(|cause| error::from_connection(&cause))?;
         let driver = Driver::new(driver);

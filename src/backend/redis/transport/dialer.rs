@@ -1,8 +1,8 @@
 //! How a connection is made.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::Value;
@@ -36,31 +36,43 @@ pub(crate) struct Dialer {
     pub(crate) warnings: Warnings,
     /// Once is enough.
     pub(crate) warned: Arc<AtomicBool>,
-    /// Whether the server that is being dialled has been reached, and only its answer is missing.
-    pub(crate) reached: Arc<AtomicBool>,
+    /// The server that is being dialled; nothing when it was reached and only its answer is missing.
+    pub(crate) dialling: Arc<Mutex<Option<Node>>>,
 }
 
 impl Dialer {
     /// Returns when the server has answered something. The caller bounds the time for reaching it;
     /// a server that was reached but is silent is found out here.
     pub(crate) async fn dial(&self, node: &Node) -> Result<Connection> {
-        self.connect(node).await.map_err(|error| Error {
-            // Greetings change nothing.
-            outcome_unknown: false,
-            ..error
-        })
+        self.connect(node)
+            .await
+            .map_err(|error| error::while_greeting(node, error))
+    }
+
+    /// What it means that dialling took too long.
+    pub(crate) fn timed_out(&self) -> Error {
+        match &*self.dialling() {
+            Some(node) => error::unreachable(node, "timed out"),
+            None => error::silent(),
+        }
+    }
+
+    fn dialling(&self) -> MutexGuard<'_, Option<Node>> {
+        self.dialling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn connect(&self, node: &Node) -> Result<Connection> {
-        self.reached.store(false, Ordering::Relaxed);
+        *self.dialling() = Some(node.clone());
+        #[cfg(unix)]
+        let unreachable = |cause| error::unreachable(node, cause);
         match node {
             Node::Tcp { host, port } => {
-                let stream = self.connect_tcp(host, *port).await?;
-                self.reached.store(true, Ordering::Relaxed);
+                let stream = self.connect_tcp(node, host, *port).await?;
+                *self.dialling() = None;
                 match &self.tls {
                     None => self.open(node, stream).await,
                     Some(tls) => {
-                        let stream = self.connect_tls(tls, host, stream).await?;
+                        let stream = self.connect_tls(tls, node, host, stream).await?;
                         self.open(node, stream).await
                     }
                 }
@@ -69,8 +81,8 @@ impl Dialer {
             Node::Unix { path } => {
                 let stream = tokio::net::UnixStream::connect(path)
                     .await
-                    .map_err(error::unreachable)?;
-                self.reached.store(true, Ordering::Relaxed);
+                    .map_err(unreachable)?;
+                *self.dialling() = None;
                 self.open(node, stream).await
             }
             #[cfg(not(unix))]
@@ -102,20 +114,21 @@ impl Dialer {
         home: Arc<dyn EventLoop>,
         link_over: CancellationToken,
     ) -> Result<Arc<Lane>> {
+        let unreachable = |cause| error::unreachable(node, cause);
         let wire = match node {
             Node::Tcp { host, port } => {
-                let stream = self.connect_tcp(host, *port).await?;
+                let stream = self.connect_tcp(node, host, *port).await?;
                 let (stream, tls) = match &self.tls {
                     None => (self.greeted(node, stream).await?, None),
                     Some(tls) => {
-                        let stream = self.connect_tls(tls, host, stream).await?;
+                        let stream = self.connect_tls(tls, node, host, stream).await?;
                         let (stream, mut tls) = self.greeted(node, stream).await?.into_inner();
                         // What is in flight has a limit already.
                         tls.set_buffer_limit(None);
                         (stream, Some(Box::new(tls)))
                     }
                 };
-                let socket = stream.into_std().map_err(error::unreachable)?;
+                let socket = stream.into_std().map_err(unreachable)?;
                 Wire {
                     socket: Arc::new(socket),
                     tls,
@@ -125,9 +138,9 @@ impl Dialer {
             Node::Unix { path } => {
                 let stream = tokio::net::UnixStream::connect(path)
                     .await
-                    .map_err(error::unreachable)?;
+                    .map_err(unreachable)?;
                 let stream = self.greeted(node, stream).await?;
-                let socket = stream.into_std().map_err(error::unreachable)?;
+                let socket = stream.into_std().map_err(unreachable)?;
                 Wire {
                     socket: Arc::new(std::os::fd::OwnedFd::from(socket).into()),
                     tls: None,
@@ -154,6 +167,7 @@ impl Dialer {
     async fn connect_tls(
         &self,
         tls: &Tls,
+        node: &Node,
         host: &str,
         stream: TcpStream,
     ) -> Result<TlsStream<TcpStream>> {
@@ -162,14 +176,17 @@ impl Dialer {
         timeout(self.operation_timeout, connector.connect(name, stream))
             .await
             .map_err(|_| error::silent())?
-            .map_err(|cause| error::from_tls(&cause))
+            .map_err(|cause| {
+                error::from_tls(&cause).unwrap_or_else(|| error::unreachable(node, cause))
+            })
     }
 
-    async fn connect_tcp(&self, host: &str, port: u16) -> Result<TcpStream> {
+    async fn connect_tcp(&self, node: &Node, host: &str, port: u16) -> Result<TcpStream> {
+        let unreachable = |cause| error::unreachable(node, cause);
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let addresses = tokio::net::lookup_host((host, port))
             .await
-            .map_err(error::unreachable)?;
+            .map_err(unreachable)?;
         let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in addresses {
             let wanted = match self.family {
@@ -182,13 +199,13 @@ impl Dialer {
             }
             match TcpStream::connect(address).await {
                 Ok(stream) => {
-                    stream.set_nodelay(true).map_err(error::unreachable)?;
+                    stream.set_nodelay(true).map_err(unreachable)?;
                     return Ok(stream);
                 }
                 Err(cause) => failure = cause,
             }
         }
-        Err(error::unreachable(failure))
+        Err(unreachable(failure))
     }
 
     async fn greet(&self, connection: &Connection) -> Result<()> {

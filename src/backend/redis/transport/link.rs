@@ -3,7 +3,6 @@
 //! connection, for a bounded time, and fails when there is none.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redis::{ServerError, ServerErrorKind, Value};
@@ -31,17 +30,6 @@ struct Shared {
     connect_timeout: Duration,
     home: Option<Arc<dyn EventLoop>>,
     state: watch::Sender<State>,
-}
-
-impl Shared {
-    /// What it means that connecting took too long.
-    fn timed_out(&self) -> Error {
-        if self.dialer.reached.load(Ordering::Relaxed) {
-            error::silent()
-        } else {
-            error::unreachable("timed out")
-        }
-    }
 }
 
 #[derive(Clone)]
@@ -180,6 +168,14 @@ impl Link {
         }
     }
 
+    pub(crate) fn obstacle(&self) -> Option<Error> {
+        match &*self.shared.state.borrow() {
+            State::Connecting(error) => error.clone(),
+            State::Rejected(error) => Some(error.clone()),
+            State::Idle | State::Up(_) | State::Closed => None,
+        }
+    }
+
     fn current(&self) -> Option<Arc<Connection>> {
         match &*self.shared.state.borrow() {
             State::Up(connection) if !connection.is_over() => Some(Arc::clone(connection)),
@@ -202,7 +198,7 @@ impl Link {
             if timeout_at(deadline, states.changed()).await.is_err() {
                 return Err(match &*states.borrow() {
                     State::Connecting(Some(error)) | State::Rejected(error) => error.clone(),
-                    _ => self.shared.timed_out(),
+                    _ => self.shared.dialer.timed_out(),
                 });
             }
             waited = true;
@@ -234,7 +230,7 @@ impl Link {
         let connecting = topology.connect_to(dialer, redirect(refused));
         let connection = timeout(*connect_timeout, connecting)
             .await
-            .map_err(|_| error::unreachable("timed out"))??;
+            .map_err(|_| dialer.timed_out())??;
         connection.ask(&redis::cmd("ASKING")).await?;
         connection.ask(&call.by_text()).await
     }
@@ -259,7 +255,7 @@ async fn connect(shared: Arc<Shared>) {
         let error = match timeout(shared.connect_timeout, attempt).await {
             Ok(Ok(connection)) => return keep(shared, Arc::new(connection)).await,
             Ok(Err(error)) => error,
-            Err(_) => shared.timed_out(),
+            Err(_) => shared.dialer.timed_out(),
         };
         let go_on = error.code == ErrorCode::ServiceUnavailable;
         let mut stopped = false;
@@ -287,7 +283,7 @@ fn open_lane(shared: &Shared, connection: &Connection) {
         return;
     };
     let dialer = Dialer {
-        reached: Arc::default(),
+        dialling: Arc::default(),
         ..shared.dialer.clone()
     };
     let limit = shared.connect_timeout;

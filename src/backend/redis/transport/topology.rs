@@ -73,9 +73,9 @@ impl Topology {
                 let answers = sentinels
                     .iter()
                     .map(|sentinel| master_of(to_sentinel, sentinel, name, nat));
-                let master = first_answer(answers, limit).await?;
+                let master = first_answer(sentinels, answers, limit).await?;
                 let connection = dialer.dial(&master).await?;
-                expect_master(&connection).await?;
+                expect_master(&master, &connection).await?;
                 Ok(connection)
             }
             Self::Cluster {
@@ -97,7 +97,7 @@ impl Topology {
                 let answers = candidates
                     .iter()
                     .map(|node| owner_of_slot(dialer, node, key, nat));
-                let (owner, masters) = first_answer(answers, limit).await?;
+                let (owner, masters) = first_answer(&candidates, answers, limit).await?;
                 known.lock().unwrap_or_else(PoisonError::into_inner).masters = masters;
                 dialer.dial(&owner).await
             }
@@ -137,21 +137,23 @@ fn parse_address(address: &str, nat: &Nat) -> Option<Node> {
 /// Asks one node after the other. An error that speaks of our own settings counts only when
 /// nobody can answer: one misconfigured node must not stop us.
 async fn first_answer<T>(
+    nodes: &[Node],
     answers: impl Iterator<Item = impl Future<Output = Result<T>>>,
     limit: Duration,
 ) -> Result<T> {
     let mut failure: Option<Error> = None;
-    for answer in answers {
+    for (node, answer) in nodes.iter().zip(answers) {
         let error = match timeout(limit, answer).await {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => error,
-            Err(_) => error::unreachable("timed out"),
+            Err(_) => error::unreachable(node, "timed out"),
         };
         if error.code != ErrorCode::ServiceUnavailable || failure.is_none() {
             failure = Some(error);
         }
     }
-    Err(failure.unwrap_or_else(|| error::unreachable("no node is known")))
+    let failure = failure.unwrap_or_else(|| Error::unavailable("No Redis server is known"));
+    Err(error::tried(nodes, failure))
 }
 
 async fn master_of(dialer: &Dialer, sentinel: &Node, name: &str, nat: &Nat) -> Result<Node> {
@@ -171,13 +173,15 @@ async fn master_of(dialer: &Dialer, sentinel: &Node, name: &str, nat: &Nat) -> R
 }
 
 /// Right after a failover, sentinels may still name the old master.
-async fn expect_master(connection: &Connection) -> Result<()> {
+async fn expect_master(master: &Node, connection: &Connection) -> Result<()> {
     match connection.ask(&redis::cmd("ROLE")).await? {
         // Not allowed to ask: then a refused write will tell.
         Value::ServerError(_) => Ok(()),
         Value::Array(role) => match role.into_iter().next() {
             Some(name) if read::<String>(name.clone())? == "master" => Ok(()),
-            _ => Err(error::unreachable("the sentinels named a replica")),
+            _ => Err(Error::unavailable(format!(
+                "The Redis server at {master}, which the sentinels name, is a replica"
+            ))),
         },
         _ => Err(error::unexpected_reply()),
     }
@@ -232,7 +236,9 @@ async fn owner_of_slot(
     }
     match owner {
         Some(owner) => Ok((owner, masters)),
-        None => Err(error::unreachable("no node of the cluster has our slot")),
+        None => Err(Error::unavailable(
+            "No server of the Redis Cluster has our slot",
+        )),
     }
 }
 

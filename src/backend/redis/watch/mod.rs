@@ -51,7 +51,7 @@ impl Watching {
         Self(Arc::new(Shared {
             topology,
             dialer: Dialer {
-                reached: Arc::default(),
+                dialling: Arc::default(),
                 ..dialer.clone()
             },
             connect_timeout,

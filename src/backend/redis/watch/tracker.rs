@@ -71,7 +71,7 @@ async fn connect(shared: &Shared) -> Result<Tracked> {
     let connecting = shared.topology.connect(&dialer, limit / 3);
     let connection = timeout(limit, connecting)
         .await
-        .map_err(|_| error::unreachable("timed out"))??;
+        .map_err(|_| dialer.timed_out())??;
     Ok(Tracked { connection, pushes })
 }
 

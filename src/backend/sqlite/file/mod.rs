@@ -56,14 +56,6 @@ impl LockFile {
         self.claim.is_current()
     }
 
-    /// Closes a file that is not current any more.
-    pub(super) fn abandon(self) {
-        // Closing would clean up the companions of the file, which are the new file's by now.
-        let _ = self
-            .db
-            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-    }
-
     /// Whether a COMMIT waits for the disk.
     pub(super) fn set_syncs(&mut self, syncs: bool) -> rusqlite::Result<()> {
         if self.syncs != syncs {
@@ -71,5 +63,16 @@ impl LockFile {
             self.syncs = syncs;
         }
         Ok(())
+    }
+}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        if !self.is_current() {
+            // Closing would clean up the companions of the file, which are the new file's by now.
+            let _ = self
+                .db
+                .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        }
     }
 }

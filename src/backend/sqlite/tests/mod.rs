@@ -1,6 +1,8 @@
 mod failures;
+mod handover;
 mod sharing;
 mod store;
+mod watch;
 
 use std::path::{Path, PathBuf};
 

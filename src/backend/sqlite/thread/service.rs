@@ -215,9 +215,7 @@ impl Service {
     }
 
     fn reopen(&mut self) -> Result<LockFile, Failure> {
-        if let Some(stale) = self.open.take() {
-            stale.abandon();
-        }
+        self.open = None;
         let opened = LockFile::open(self.settings.path.as_deref());
         if let Err(Failure::Busy(path)) = &opened {
             let since = *self.opening_since.get_or_insert_with(Instant::now);

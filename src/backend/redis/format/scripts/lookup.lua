@@ -1,9 +1,11 @@
--- Finds a live lock by its key or, when a lockId is given, through its index.
+-- Finds a live lock by its key, with an empty lockId, or by a lockId through its index.
 -- KEYS: lock, or index
--- ARGV: lockId, or an empty string
 -- Returns the stored data, or nil.
 
-local lock_id = ARGV[1] ~= '' and ARGV[1] or nil
+-- Longer than any lock's data, and too long to send.
+local MAX_BYTES = 65536
+
+if lock_id == '' then lock_id = nil end
 local lock_key = KEYS[1]
 if lock_id then
   lock_key = redis.call('GET', KEYS[1])

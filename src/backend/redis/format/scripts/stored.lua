@@ -21,7 +21,5 @@ local function now_ms()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- A lock counts as held for this long past its expiry (TIME_TOLERANCE_MS).
-local TOLERANCE_MS = 1000
 local NOT_A_LOCK = 'SGDATA not a lock'
 

@@ -1,0 +1,185 @@
+// What telemetry tells of waits, heartbeats and losses: of the engine, not of single operations.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { hold, lead, lock, tryLock, withTelemetry } from "../fixtures/api.js";
+import { ALL_FORMS, FORMS } from "../fixtures/forms.js";
+import { aborted, turn, until } from "../fixtures/wait.js";
+import { hashOf, rejection } from "./setup.js";
+
+const PATIENT = { maxRetries: 1_000_000, retryDelayMs: 5, backoff: "fixed", timeoutMs: 600_000 };
+const OBSERVING = [
+  ["withTelemetry", (backend, onEvent) => [withTelemetry(backend, { onEvent }), {}]],
+  ["onEvent", (backend, onEvent) => [backend, { onEvent }]],
+];
+
+const told = (events) => events.map(({ type, result }) => `${type} ${result}`);
+
+export function events(t) {
+  // Each test mostly waits for the clock: together they take as long as the longest of them.
+  describe.concurrent("events of a hold", () => {
+    const observe = async (how = OBSERVING[0][1]) => {
+      const events = [];
+      const [backend, config] = how(await t.backend(), (event) => events.push(event));
+      return { backend, events, config, key: t.key() };
+    };
+
+    test.each(ALL_FORMS)(
+      "%s: an acquire and a release, with their figures and the name",
+      async (form) => {
+        const { backend, events, key } = await observe();
+        const use = async ({ lockId }) => (await sleep(50), lockId);
+        const lockId = await FORMS[form](backend, { key, name: "reports" }, use);
+        expect(told(events)).toEqual(["acquire ok", "release ok"]);
+        const [acquired, released] = events;
+        for (const event of events) {
+          expect(event).toMatchObject({
+            keyHash: hashOf(key),
+            lockIdHash: hashOf(lockId),
+            backend: backend.capabilities.backend,
+            name: "reports",
+            durationMs: expect.any(Number),
+          });
+        }
+        expect(acquired.attempts).toBe(1);
+        expect(acquired.waitMs).toBeLessThanOrEqual(acquired.durationMs + 1);
+        expect(released.heldMs).toBeGreaterThanOrEqual(45);
+        expect(JSON.stringify(events)).not.toContain(key);
+        expect(JSON.stringify(events)).not.toContain(lockId);
+      },
+    );
+
+    test.each(OBSERVING)("%s: one acquire for a wait, however many attempts", async (_, how) => {
+      const { backend, events, config, key } = await observe(how);
+      const holder = await (await t.backend()).acquire({ key, ttlMs: 600_000 });
+      const waiting = lock(backend, () => {}, { key, acquisition: PATIENT, ...config });
+      await sleep(200);
+      expect(events).toEqual([]);
+      await holder.release();
+      await waiting;
+      expect(told(events)).toEqual(["acquire ok", "release ok"]);
+      expect(events[0].attempts).toBeGreaterThan(1);
+      expect(events[0].waitMs).toBeGreaterThan(150);
+      expect(events[0].durationMs).toBeGreaterThan(150);
+    });
+
+    test("a wait that came to nothing: how it ended", async () => {
+      const { backend, events, key } = await observe();
+      const holder = await (await t.backend()).acquire({ key, ttlMs: 600_000 });
+      const acquisition = { ...PATIENT, maxRetries: 2 };
+      await rejection(lock(backend, () => {}, { key, name: "n", acquisition }));
+      await tryLock(backend, () => {}, { key });
+      const controller = new AbortController();
+      const cancelled = { key, signal: controller.signal, acquisition: PATIENT };
+      const waiting = rejection(hold(backend, cancelled));
+      await turn();
+      controller.abort();
+      await waiting;
+      const keyHash = hashOf(key);
+      expect(events).toEqual([
+        expect.objectContaining({
+          ...{ type: "acquire", result: "fail", reason: "locked", code: "AcquisitionTimeout" },
+          ...{ keyHash, name: "n", durationMs: expect.any(Number) },
+        }),
+        expect.objectContaining({ type: "acquire", result: "fail", reason: "locked", keyHash }),
+        expect.objectContaining({ type: "acquire", result: "fail", code: "Aborted", keyHash }),
+      ]);
+      expect(events[1].code).toBeUndefined();
+      expect(events[2].reason).toBeUndefined();
+      await holder.release();
+    });
+
+    test.each(OBSERVING)("%s: heartbeats", async (_, how) => {
+      const { backend, events, config, key } = await observe(how);
+      const given = { key, ttlMs: 900, autoExtend: true, name: "beating", ...config };
+      await lock(
+        backend,
+        ({ signal }) => until(() => signal.aborted || events.length >= 3, "two heartbeats"),
+        given,
+      );
+      const heartbeats = events.filter(({ type }) => type === "heartbeat");
+      expect(told(events)).toEqual([
+        "acquire ok",
+        ...heartbeats.map(() => "heartbeat ok"),
+        "release ok",
+      ]);
+      expect(heartbeats.length).toBeGreaterThanOrEqual(2);
+      expect(heartbeats[0]).toMatchObject({ keyHash: hashOf(key), name: "beating" });
+      const count = events.length;
+      await sleep(700);
+      expect(events).toHaveLength(count);
+    });
+
+    test.each(OBSERVING)("%s: a loss, when it happens, although nobody asks", async (_, how) => {
+      const { backend, events, config, key } = await observe(how);
+      // Without a heartbeat, by the clock; the function looks at nothing.
+      const given = { key, ttlMs: 200, name: "late", ...config };
+      await lock(backend, () => until(() => events.length >= 2, "the loss"), given);
+      expect(told(events)).toEqual(["acquire ok", "lost fail", "release " + events[2].result]);
+      expect(events[1]).toMatchObject({ code: "LockLost", keyHash: hashOf(key), name: "late" });
+    });
+
+    test("a loss that the heartbeat found out", async () => {
+      const { backend, events, key } = await observe();
+      const held = await hold(backend, { key, ttlMs: 900, autoExtend: true });
+      const other = t.shared ? await t.another() : await t.backend();
+      await other.release({ lockId: held.lockId });
+      expect((await aborted(held.signal)).code).toBe("LockLost");
+      await held.release();
+      const types = told(events).filter((each) => each !== "heartbeat ok");
+      expect(types.filter((each) => each !== "heartbeat fail")).toEqual([
+        "acquire ok",
+        "lost fail",
+        "release fail",
+      ]);
+      expect(events.at(-1).reason).toBe("not-found");
+    });
+
+    test("an extend of the holder", async () => {
+      const { backend, events, key } = await observe();
+      await lock(backend, ({ extend }) => extend(60_000), { key, name: "n" });
+      expect(told(events)).toEqual(["acquire ok", "extend ok", "release ok"]);
+      const durationMs = expect.any(Number);
+      expect(events[1]).toMatchObject({ name: "n", keyHash: hashOf(key), durationMs });
+    });
+
+    test("each term of a leader", async () => {
+      const { backend, events, key } = await observe();
+      let terms = 0;
+      await lead(
+        backend,
+        async ({ lockId, signal }) => {
+          if (++terms === 2) return;
+          await (await t.backend()).release({ lockId });
+          await aborted(signal);
+        },
+        { key, ttlMs: 900, acquisition: { retryDelayMs: 5, backoff: "fixed" } },
+      );
+      expect(told(events).filter((each) => !each.startsWith("heartbeat"))).toEqual([
+        ...["acquire ok", "lost fail", "release fail"],
+        ...["acquire ok", "release ok"],
+      ]);
+    });
+
+    test("who observes twice is told twice, each once", async () => {
+      const outer = [];
+      const { backend, events, key } = await observe();
+      const twice = withTelemetry(backend, { onEvent: (event) => outer.push(event) });
+      await lock(twice, () => {}, { key });
+      expect(told(events)).toEqual(["acquire ok", "release ok"]);
+      expect(told(outer)).toEqual(["acquire ok", "release ok"]);
+    });
+
+    test("a callback that throws disturbs nothing", async () => {
+      const backend = withTelemetry(await t.backend(), {
+        onEvent: () => {
+          throw new Error("boom");
+        },
+      });
+      const key = t.key();
+      const config = { key, ttlMs: 300, autoExtend: true, throwIfLost: true };
+      await lock(backend, () => sleep(500), config);
+      expect(await backend.isLocked({ key })).toBe(false);
+    });
+  });
+}

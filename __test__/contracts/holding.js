@@ -1,0 +1,162 @@
+// How long a lock is held: surely, at most, at least.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { LockError, lock } from "../fixtures/api.js";
+import { ENDING_FORMS, FORMS } from "../fixtures/forms.js";
+import { NOISE_MS, aborted, until, untilFree, watchUntilFree } from "../fixtures/wait.js";
+import { rejection } from "./setup.js";
+
+// A clock of another kind, or of a server, may differ by that much from ours.
+const GRAIN_MS = 20;
+
+function expectLost(error) {
+  expect(error).toBeInstanceOf(LockError);
+  expect(error.code).toBe("LockLost");
+}
+
+export function holding(t) {
+  // Each test mostly waits for the clock: together they take as long as the longest of them.
+  describe.concurrent("isHeld", () => {
+    test("is false before anybody else can have the lock", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      await lock(
+        backend,
+        async ({ isHeld, signal }) => {
+          const next = await until(async () => {
+            const granted = await backend.acquire({ key, ttlMs: 60_000 });
+            return granted.ok && granted;
+          });
+          expect(isHeld()).toBe(false);
+          expectLost(await aborted(signal));
+          await next.release();
+        },
+        { key, ttlMs: 300 },
+      );
+    });
+
+    test("counts from before the lock was asked for, and goes on with extend", async () => {
+      const backend = await t.backend();
+      const askedAt = performance.now();
+      const key = t.key();
+      await lock(
+        backend,
+        async ({ isHeld, extend }) => {
+          const left = () => askedAt + 10_000 - performance.now();
+          expect(isHeld(left() + GRAIN_MS)).toBe(false);
+          expect(isHeld(left() - NOISE_MS)).toBe(true);
+          await extend(30_000);
+          expect(isHeld(25_000)).toBe(true);
+        },
+        { key, ttlMs: 10_000 },
+      );
+    });
+
+    test("and the signal follow an extend with a shorter ttl", async () => {
+      const backend = await t.backend();
+      await lock(
+        backend,
+        async ({ isHeld, signal, extend }) => {
+          expect(signal.aborted).toBe(false);
+          const shortenedAt = performance.now();
+          expect((await extend(300)).ok).toBe(true);
+          expect(isHeld(400)).toBe(false);
+          expectLost(await aborted(signal));
+          expect(isHeld()).toBe(false);
+          expect(performance.now() - shortenedAt).toBeLessThan(300 + NOISE_MS);
+        },
+        { key: t.key(), ttlMs: 60_000 },
+      );
+    });
+  });
+
+  describe.concurrent("maxHoldMs", () => {
+    test.each(ENDING_FORMS)(
+      "%s: then the lock is given up and free, long before its ttl",
+      async (form) => {
+        const backend = await t.backend();
+        const key = t.key();
+        const askedAt = performance.now();
+        const config = { key, ttlMs: 60_000, autoExtend: true, maxHoldMs: 600 };
+        await FORMS[form](backend, config, async ({ signal, isHeld }) => {
+          expectLost(await aborted(signal));
+          const heldFor = performance.now() - askedAt;
+          expect(heldFor).toBeGreaterThanOrEqual(600 - GRAIN_MS);
+          expect(heldFor).toBeLessThan(600 + NOISE_MS);
+          expect(isHeld()).toBe(false);
+          await untilFree(backend, key);
+          expect(performance.now() - askedAt).toBeLessThan(600 + 2 * NOISE_MS);
+        });
+      },
+    );
+
+    test("with throwIfLost it rejects", async () => {
+      const backend = await t.backend();
+      const config = { key: t.key(), autoExtend: true, maxHoldMs: 200, throwIfLost: true };
+      expectLost(await rejection(lock(backend, ({ signal }) => aborted(signal), config)));
+    });
+
+    test("work that is done sooner is not touched by it", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      const config = { key, autoExtend: true, maxHoldMs: 20_000, throwIfLost: true };
+      expect(await lock(backend, ({ signal }) => signal.aborted, config)).toBe(false);
+      expect(await backend.isLocked({ key })).toBe(false);
+    });
+  });
+
+  describe.concurrent("minHoldMs", () => {
+    test.each(ENDING_FORMS)("%s: the lock is kept for the rest, and not longer", async (form) => {
+      const backend = await t.backend();
+      const key = t.key();
+      const minHoldMs = 700;
+      const askedAt = performance.now();
+      const config = { key, ttlMs: 60_000, minHoldMs };
+      let enteredAt;
+      await FORMS[form](backend, config, () => void (enteredAt = performance.now()));
+      // The caller is not kept waiting for it.
+      const endedAt = performance.now();
+      const info = await backend.lookup({ key });
+      if (endedAt < askedAt + minHoldMs) {
+        expect(info).not.toBeNull();
+        expect(info.expiresAtMs - info.acquiredAtMs).toBeLessThan(60_000);
+      }
+      const { lastHeldAt, freeAt } = await watchUntilFree(backend, key);
+      expect(freeAt).toBeGreaterThanOrEqual(askedAt + minHoldMs - GRAIN_MS);
+      expect(lastHeldAt).toBeLessThan(
+        Math.max(enteredAt + minHoldMs, endedAt) + t.toleranceMs + GRAIN_MS,
+      );
+    });
+
+    test("an error of the function changes nothing of it", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      const askedAt = performance.now();
+      const failing = lock(backend, () => Promise.reject(new Error("no")), { key, minHoldMs: 500 });
+      await rejection(failing);
+      const { freeAt } = await watchUntilFree(backend, key);
+      expect(freeAt).toBeGreaterThanOrEqual(askedAt + 500 - GRAIN_MS);
+    });
+
+    test("work that took longer: free at once", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      await lock(backend, () => sleep(350), {
+        key,
+        ttlMs: 60_000,
+        minHoldMs: 300,
+      });
+      expect(await backend.isLocked({ key })).toBe(false);
+    });
+
+    test("longer than the ttl: the lock is kept all the same", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      const askedAt = performance.now();
+      await lock(backend, () => {}, { key, ttlMs: 500, minHoldMs: 2_500 });
+      const { freeAt } = await watchUntilFree(backend, key);
+      expect(freeAt).toBeGreaterThanOrEqual(askedAt + 2_500 - GRAIN_MS);
+    });
+  });
+}

@@ -1,0 +1,77 @@
+// CONTRIBUTING, "Add a backend": what it asks for is there for every backend.
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { createBackend } from "../fixtures/api.js";
+
+const root = join(import.meta.dirname, "../..");
+const text = (path) => readFileSync(join(root, path), "utf8");
+const folders = (path) =>
+  readdirSync(join(root, path), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name);
+
+const listed = [...text("src/node/open.rs").matchAll(/^ +"([a-z0-9]+)" =>/gm)].map(
+  ([, name]) => name,
+);
+const { exports } = JSON.parse(text("package.json"));
+const schemes = [
+  ...text("js/targets/open.js").matchAll(/^ +"([a-z]+:)":.* create(\w+)Backend\(/gm),
+];
+
+/** A user's own backend is a folder, but none to be opened by name. */
+const OWN = "javascript";
+/** There is nothing to connect to, so nothing can fail. */
+const WITHOUT_DRIVER = ["memory"];
+/** What a URL must say besides its scheme. */
+const NEEDED = {
+  "firestore:": "//project?emulatorHost=127.0.0.1:1",
+  "postgres:": "//127.0.0.1/locks",
+};
+
+test("the list is the same on both sides", () => {
+  expect(listed).toContain("redis");
+  expect(folders("src/backend").sort()).toEqual([...listed, OWN].sort());
+  expect(folders("js/targets").sort()).toEqual([...listed].sort());
+});
+
+describe.each(listed)("%s", (name) => {
+  const has = (path) => expect(existsSync(join(root, path)), path).toBe(true);
+
+  test("has the same file names as the others", () => {
+    const driver = WITHOUT_DRIVER.includes(name) ? [] : ["client", "error"];
+    for (const file of ["mod", "config", "backend", ...driver])
+      has(`src/backend/${name}/${file}.rs`);
+    has(`js/targets/${name}/backend.js`);
+  });
+
+  test("has an entry point with types", async () => {
+    expect(exports[`./${name}`]).toEqual({
+      types: `./types/${name}.d.ts`,
+      default: `./js/${name}.js`,
+    });
+    has(`types/${name}.d.ts`);
+    const entry = await import(`../../js/${name}.js`);
+    const create = Object.keys(entry).find((key) => key.toLowerCase() === `create${name}backend`);
+    expect(entry[create]).toBeTypeOf("function");
+    expect(entry.createLock).toBeTypeOf("function");
+  });
+
+  test("has a URL scheme that opens it", async () => {
+    const found = schemes.find(([, , kind]) => kind.toLowerCase() === name);
+    expect(found, "a line in SCHEMES").toBeDefined();
+    const [, scheme] = found;
+    const backend = createBackend(scheme + (NEEDED[scheme] ?? ""));
+    expect(backend.capabilities.backend).toBe(name);
+    await backend.close();
+  });
+
+  test("passes the contract, and is documented", () => {
+    expect(text(`__test__/contracts/${name}.test.js`)).toMatch(/^contract\(/m);
+    expect(text(`docs/${name}.md`)).toContain(`from "syncguard/${name}"`);
+    expect(text("README.md")).toMatch(
+      new RegExp(`^\\| \\[\`syncguard/${name}\`\\]\\(docs/${name}\\.md\\)`, "m"),
+    );
+  });
+});

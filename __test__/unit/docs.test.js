@@ -1,0 +1,63 @@
+// What the documents name is there.
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, test } from "vitest";
+
+const root = join(import.meta.dirname, "../..");
+const read = (path) => readFileSync(join(root, path), "utf8");
+const pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].concat(
+  readdirSync(join(root, "docs"), { recursive: true })
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => join("docs", name)),
+);
+
+/** Files and folders of ours, as they are named in the text. A placeholder is none. */
+const PATH = /`((?:src|js|types|scripts|bench|docs|npm|__test__|examples)\/[^`\s<*]+)`/g;
+const LINK = /\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g;
+const IMPORT = /^import \{([^}]+)\} from "(syncguard[^"]*)";$/gm;
+
+/** As they are made from headings. */
+const anchors = (markdown) =>
+  [...markdown.matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, "")
+      .replaceAll(" ", "-"),
+  );
+
+describe.each(pages)("%s", (page) => {
+  const markdown = read(page);
+
+  test("names files that exist", () => {
+    const missing = [...markdown.matchAll(PATH)]
+      .map(([, path]) => path)
+      .filter((path) => !existsSync(join(root, path)));
+    expect(missing).toEqual([]);
+  });
+
+  test("links lead somewhere", () => {
+    const broken = [...markdown.matchAll(LINK)].filter(([, path, anchor]) => {
+      const target = path === "" ? page : join(dirname(page), path);
+      if (!existsSync(join(root, target))) return true;
+      return anchor !== undefined && !anchors(read(target)).includes(anchor);
+    });
+    expect(broken.map(([link]) => link)).toEqual([]);
+  });
+
+  test("imports what is exported", async () => {
+    const { exports } = JSON.parse(read("package.json"));
+    for (const [, names, module] of markdown.matchAll(IMPORT)) {
+      const entry = exports[module.replace("syncguard", ".")].default;
+      const exported = Object.keys(await import(join(root, entry)));
+      expect(exported).toEqual(expect.arrayContaining(names.split(",").map((name) => name.trim())));
+    }
+  });
+});
+
+test("the architecture names the files of a call, of a wait and of a heartbeat", () => {
+  const markdown = read("docs/architecture.md");
+  const sections = markdown.split(/^## /m).filter((section) => section.startsWith("The way of"));
+  expect(sections).toHaveLength(3);
+  for (const section of sections) expect([...section.matchAll(PATH)].length).toBeGreaterThan(5);
+});

@@ -1,0 +1,302 @@
+//! Waiters are told by what others commit to the file.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::{sleep, timeout};
+
+use super::*;
+use crate::backend::Watch;
+
+/// Far more than anything takes, also on a busy machine: who is not told by then never is.
+const LONG: Duration = Duration::from_secs(30);
+/// Long enough for several looks.
+const A_WHILE: Duration = Duration::from_millis(200);
+
+/// Two backends on one file: to SQLite it makes no difference whose process they are in.
+fn two(dir: &TestDir) -> (SqliteBackend, SqliteBackend) {
+    (backend(&dir.file()), backend(&dir.file()))
+}
+
+fn watch(backend: &SqliteBackend, lock: &AcquireRequest) -> Box<dyn Watch> {
+    backend.watch(&lock.key).unwrap()
+}
+
+async fn told(watch: &mut Box<dyn Watch>) {
+    timeout(LONG, watch.changed()).await.expect("never told");
+}
+
+async fn not_told(watch: &mut Box<dyn Watch>) {
+    assert!(timeout(A_WHILE, watch.changed()).await.is_err());
+}
+
+async fn held(backend: &SqliteBackend, key: &str) -> AcquireRequest {
+    let lock = request(key);
+    assert!(granted(backend.acquire(&lock).await.unwrap()).is_some());
+    lock
+}
+
+async fn until(condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < LONG);
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_free_key_is_told_at_once_and_a_locked_one_is_not() {
+    let dir = TestDir::new();
+    let (holder, waiter) = two(&dir);
+    let lock = request("k");
+    let mut early = watch(&waiter, &lock);
+    told(&mut early).await;
+    holder.acquire(&lock).await.unwrap();
+    // It tried and was refused: this is the holder it waits for.
+    not_told(&mut early).await;
+    not_told(&mut watch(&waiter, &lock)).await;
+    holder.close().await;
+    waiter.close().await;
+}
+
+#[tokio::test]
+async fn a_release_is_told_also_when_it_came_before_the_call() {
+    let dir = TestDir::new();
+    let (holder, waiter) = two(&dir);
+    let lock = held(&holder, "k").await;
+    let mut watch = watch(&waiter, &lock);
+    not_told(&mut watch).await;
+    holder.release(lock.lock_id).await.unwrap();
+    told(&mut watch).await;
+    // Again, and nothing was looked up in between.
+    let lock = held(&holder, "k").await;
+    holder.release(lock.lock_id).await.unwrap();
+    told(&mut watch).await;
+    holder.close().await;
+    waiter.close().await;
+}
+
+#[tokio::test]
+async fn what_this_very_backend_releases_is_told() {
+    let dir = TestDir::new();
+    let backend = backend(&dir.file());
+    let lock = held(&backend, "k").await;
+    let mut watch = watch(&backend, &lock);
+    not_told(&mut watch).await;
+    backend.release(lock.lock_id).await.unwrap();
+    told(&mut watch).await;
+    backend.close().await;
+}
+
+#[tokio::test]
+async fn a_lock_that_is_taken_away_or_taken_over_is_told() {
+    let dir = TestDir::new();
+    let (holder, waiter) = two(&dir);
+    let lock = held(&holder, "k").await;
+    let mut watch = watch(&waiter, &lock);
+    not_told(&mut watch).await;
+    assert!(holder.force_release(&lock.key).await.unwrap());
+    told(&mut watch).await;
+
+    let lock = held(&holder, "k").await;
+    not_told(&mut watch).await;
+    let next = request("k");
+    // In one transaction, so that the key is never seen free.
+    let (released, acquired) = tokio::join!(holder.release(lock.lock_id), holder.acquire(&next));
+    assert_eq!(released, Ok(ReleaseOutcome::Released));
+    assert!(granted(acquired.unwrap()).is_some());
+    told(&mut watch).await;
+    not_told(&mut watch).await;
+    holder.close().await;
+    waiter.close().await;
+}
+
+#[tokio::test]
+async fn heartbeats_and_other_keys_are_not_told() {
+    let dir = TestDir::new();
+    let (holder, waiter) = two(&dir);
+    let lock = held(&holder, "k").await;
+    let mut watch = watch(&waiter, &lock);
+    let disturb = async {
+        for _ in 0..20 {
+            holder.extend(lock.lock_id, ttl(60_000)).await.unwrap();
+            let other = held(&holder, "other").await;
+            holder.release(other.lock_id).await.unwrap();
+            sleep(Duration::from_millis(10)).await;
+        }
+        sleep(A_WHILE).await;
+    };
+    tokio::select! {
+        () = watch.changed() => panic!("told"),
+        () = disturb => {}
+    }
+    holder.release(lock.lock_id).await.unwrap();
+    told(&mut watch).await;
+    holder.close().await;
+    waiter.close().await;
+}
+
+/// That a lock is over is known from the refused attempt. Here: that it does no harm.
+#[tokio::test]
+async fn a_lock_that_ends_by_itself_is_told_with_the_next_commit() {
+    let dir = TestDir::new();
+    let (holder, waiter) = two(&dir);
+    let lock = AcquireRequest {
+        ttl: ttl(1),
+        ..request("k")
+    };
+    holder.acquire(&lock).await.unwrap();
+    let mut watch = watch(&waiter, &lock);
+    not_told(&mut watch).await;
+    let free = async {
+        while waiter.is_locked(&lock.key).await.unwrap() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG, free).await.unwrap();
+    held(&holder, "other").await;
+    told(&mut watch).await;
+    // As for one who begins only now.
+    told(&mut waiter.watch(&lock.key).unwrap()).await;
+    let lock = held(&holder, "k").await;
+    not_told(&mut watch).await;
+    holder.release(lock.lock_id).await.unwrap();
+    told(&mut watch).await;
+    holder.close().await;
+    waiter.close().await;
+}
+
+#[tokio::test]
+async fn each_of_many_is_told_of_its_own_key() {
+    let dir = TestDir::new();
+    let (holder, waiter) = two(&dir);
+    let mut locks = Vec::new();
+    for n in 0..50 {
+        locks.push(held(&holder, &format!("k{n}")).await);
+    }
+    let (even, odd): (Vec<_>, Vec<_>) = locks.iter().enumerate().partition(|(n, _)| n % 2 == 0);
+    let mut even_watches: Vec<_> = even.iter().map(|(_, lock)| watch(&waiter, lock)).collect();
+    let mut odd_watches: Vec<_> = odd.iter().map(|(_, lock)| watch(&waiter, lock)).collect();
+    let mut odd_told =
+        futures_util::future::select_all(odd_watches.iter_mut().map(|watch| watch.changed()));
+    let even_told = async {
+        let all = even_watches.iter_mut().map(|watch| watch.changed());
+        let mut all = std::pin::pin!(futures_util::future::join_all(all));
+        assert!(timeout(A_WHILE, &mut all).await.is_err());
+        for (_, lock) in &even {
+            holder.release(lock.lock_id).await.unwrap();
+        }
+        timeout(LONG, all).await.expect("never told");
+        sleep(A_WHILE).await;
+    };
+    tokio::select! {
+        _ = &mut odd_told => panic!("told"),
+        () = even_told => {}
+    }
+    drop(odd_told);
+    holder.close().await;
+    waiter.close().await;
+}
+
+#[tokio::test]
+async fn a_watch_may_be_dropped_at_any_time() {
+    let dir = TestDir::new();
+    let (holder, waiter) = two(&dir);
+    let lock = held(&holder, "k").await;
+    let mut watch = watch(&waiter, &lock);
+    for _ in 0..100 {
+        let mut call = watch.changed();
+        assert!(futures_util::poll!(&mut call).is_pending());
+    }
+    not_told(&mut watch).await;
+    // Told, but nobody listened to the end.
+    let mut call = watch.changed();
+    assert!(futures_util::poll!(&mut call).is_pending());
+    holder.release(lock.lock_id).await.unwrap();
+    sleep(A_WHILE).await;
+    drop(call);
+    held(&holder, "k").await;
+    told(&mut watch).await;
+    not_told(&mut watch).await;
+    drop(watch);
+    holder.close().await;
+    waiter.close().await;
+}
+
+#[tokio::test]
+async fn the_thread_runs_while_somebody_waits_and_not_for_long_after() {
+    let dir = TestDir::new();
+    let (holder, waiter) = two(&dir);
+    let lock = held(&holder, "k").await;
+    let mut watch = watch(&waiter, &lock);
+    assert!(!waiter.client.watches());
+    for _ in 0..2 {
+        not_told(&mut watch).await;
+        assert!(waiter.client.watches());
+        until(|| !waiter.client.watches()).await;
+    }
+    // Its connection is closed too: the last one that closes leaves a single file.
+    holder.close().await;
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    waiter.close().await;
+}
+
+#[tokio::test]
+async fn close_ends_it() {
+    let dir = TestDir::new();
+    let (holder, waiter) = two(&dir);
+    let lock = held(&holder, "k").await;
+    let mut watch = watch(&waiter, &lock);
+    let mut call = watch.changed();
+    assert!(timeout(A_WHILE, &mut call).await.is_err());
+    waiter.close().await;
+    assert!(!waiter.client.watches());
+    holder.release(lock.lock_id).await.unwrap();
+    assert!(timeout(A_WHILE, &mut call).await.is_err());
+    drop(call);
+    not_told(&mut watch).await;
+    assert!(!waiter.client.watches());
+    holder.close().await;
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_is_deleted_or_replaced_is_told() {
+    let dir = TestDir::new();
+    let (holder, waiter) = two(&dir);
+    let lock = held(&holder, "k").await;
+    let mut watch = watch(&waiter, &lock);
+    not_told(&mut watch).await;
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    told(&mut watch).await;
+    // From now on it is the new file.
+    let lock = held(&holder, "k").await;
+    not_told(&mut watch).await;
+    holder.release(lock.lock_id).await.unwrap();
+    told(&mut watch).await;
+    holder.close().await;
+    waiter.close().await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn while_the_file_cannot_be_opened_it_waits() {
+    let dir = TestDir::new();
+    let (holder, waiter) = two(&dir);
+    let lock = held(&holder, "k").await;
+    let mut watch = watch(&waiter, &lock);
+    not_told(&mut watch).await;
+    let folder = dir.path().join("elsewhere");
+    std::fs::create_dir(&folder).unwrap();
+    for name in ["locks.db", "locks.db-wal", "locks.db-shm"] {
+        std::fs::rename(dir.path().join(name), folder.join(name)).unwrap();
+    }
+    std::fs::create_dir(dir.file()).unwrap();
+    not_told(&mut watch).await;
+    std::fs::remove_dir(dir.file()).unwrap();
+    told(&mut watch).await;
+    holder.close().await;
+    waiter.close().await;
+}

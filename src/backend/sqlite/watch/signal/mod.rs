@@ -1,0 +1,20 @@
+//! What wakes the lookout: somebody who begins to wait and, where the system tells, every write to
+//! the file.
+
+#[cfg(target_os = "linux")]
+mod inotify;
+#[cfg(any(test, not(target_os = "linux")))]
+mod polling;
+
+#[cfg(target_os = "linux")]
+pub(super) use inotify::{Bell, Signal};
+#[cfg(not(target_os = "linux"))]
+pub(super) use polling::{Bell, Signal};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    Nothing,
+    Bell,
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    Write,
+}
