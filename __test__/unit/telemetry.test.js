@@ -360,7 +360,7 @@ describe("a decorated backend", () => {
   });
 
   test("has handles that know their lock as the backend's own do", async () => {
-    const { backend } = observe(createMemoryBackend());
+    const { backend, events } = observe(createMemoryBackend());
     const held = await backend.acquire({ key: "k", ttlMs: 60_000 });
     expect(held.isHeld()).toBe(true);
     expect(held.signal.aborted).toBe(false);
@@ -369,8 +369,14 @@ describe("a decorated backend", () => {
     expect(refused.ok).toBe(false);
     expect(refused.isHeld()).toBe(false);
     expect(refused.signal.aborted).toBe(true);
+    // There is nothing to release, and nothing to tell of.
+    await refused.release();
+    await refused[Symbol.asyncDispose]();
     await held.release();
     expect(held.isHeld()).toBe(false);
+    expect(events.map(({ type, result }) => `${type} ${result}`)).toEqual([
+      ...["acquire ok", "acquire fail", "release ok"],
+    ]);
   });
 
   test("makes handles of what a mocked acquire returns", async () => {
