@@ -22,12 +22,12 @@ export function createRedisBackend(target, options) {
     readTarget(target, options),
   );
   if (client === undefined) return createNativeBackend("redis", config, hooks, CAPABILITIES);
-  const target = appointClient(client);
+  const asked = appointClient(client);
   const cluster = client.kind.endsWith("-cluster");
   const { connectTimeoutMs: _unused, ...rest } = config;
   const overClient = { ...rest, cluster };
-  const backend = createNativeBackend("redis-client", overClient, hooks, CAPABILITIES, target);
-  dismissWith(backend, target);
+  const backend = createNativeBackend("redis-client", overClient, hooks, CAPABILITIES, asked);
+  dismissWith(backend, asked);
   return backend;
 }
 
