@@ -1,14 +1,12 @@
-// Processes that a test tells what to do: see worker.js.
+// Processes that are told what to do.
 
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { deferred } from "../fixtures/wait.js";
 
-const WORKER = new URL("./worker.js", import.meta.url);
-
-/** `module` exports `open(config)`; `config` must survive JSON. */
-export async function startProcess({ module, config, env = {} }) {
-  const child = fork(WORKER, [JSON.stringify({ module: String(module), config })], {
+/** `worker` is a file that calls `serve`; `argument` must survive JSON. */
+export async function startProcess(worker, argument, { env = {} } = {}) {
+  const child = fork(worker, [JSON.stringify(argument)], {
     serialization: "advanced",
     stdio: ["ignore", "ignore", "pipe", "ipc"],
     execArgv: [],
@@ -17,11 +15,11 @@ export async function startProcess({ module, config, env = {} }) {
   let stderr = "";
   child.stderr.setEncoding("utf8").on("data", (text) => (stderr += text));
   const exit = once(child, "exit").then(([code, signal]) => ({ code, signal, stderr }));
-  const calls = new Map();
-  let last = 0;
-
   const [ready] = await Promise.race([once(child, "message"), exit.then((how) => [how])]);
   if (ready !== "ready") throw new Error(`a process did not start: ${ready.stderr}`);
+
+  const calls = new Map();
+  let last = 0;
   child.on("message", ([id, failure, result]) => {
     const { resolve, reject } = calls.get(id);
     calls.delete(id);
@@ -31,30 +29,37 @@ export async function startProcess({ module, config, env = {} }) {
   exit.then(() => {
     for (const { reject } of calls.values()) reject(new Error(`the process ended: ${stderr}`));
   });
-
-  const call = (name, options) => {
-    const { promise, resolve, reject } = deferred();
-    promise.catch(() => {}); // a test that has failed does not look any more
-    calls.set(++last, { resolve, reject });
-    child.send([last, name, options]);
-    return promise;
-  };
   return {
-    /** When and how it ended. */
+    /** Resolves with how it ended. */
     exit,
     stderr: () => stderr,
-    take: (options) => call("take", options),
-    release: (options) => call("release", options),
-    wait: (options) => call("wait", options),
-    abort: (options) => call("abort", options),
-    cpu: () => call("cpu"),
-    close: () => call("close"),
-    disconnect: () => call("disconnect"),
+    call(name, options) {
+      const { promise, resolve, reject } = deferred();
+      promise.catch(() => {}); // whoever has failed meanwhile does not look any more
+      calls.set(++last, { resolve, reject });
+      child.send([last, name, options]);
+      return promise;
+    },
     async kill() {
       child.kill("SIGKILL");
       await exit;
     },
   };
 }
+
+/** In the process: from now on it does what it is told. */
+export function serve(operations) {
+  process.on("message", async ([id, name, options]) => {
+    try {
+      process.send([id, undefined, await operations[name](options)]);
+    } catch (error) {
+      process.send([id, String(error.stack)]);
+    }
+  });
+  process.send("ready");
+}
+
+/** Nanoseconds of a clock that all processes of a host share. */
+export const now = () => process.hrtime.bigint();
 
 export const toMs = (nanoseconds) => Number(nanoseconds) / 1e6;

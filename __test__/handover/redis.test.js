@@ -3,7 +3,7 @@ import { startRedis } from "../../scripts/servers.mjs";
 import { until } from "../fixtures/wait.js";
 import { ioredis } from "../redis/open.js";
 import { createSecond } from "../redis/second.js";
-import { toMs } from "./process.js";
+import { now, toMs } from "./process.js";
 import { handOver, SOON_MS } from "./release.js";
 import { untilWaiting } from "./setup.js";
 import { handover } from "./suite.js";
@@ -49,7 +49,7 @@ function more(t) {
     const take = async (key) => {
       const held = await second.acquire({ key, ttlMs: 60_000 });
       return async () => {
-        const at = process.hrtime.bigint();
+        const at = now();
         expect(await held.release()).toEqual({ ok: true });
         return at;
       };

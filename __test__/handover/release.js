@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { forceRelease } from "../fixtures/api.js";
-import { toMs } from "./process.js";
+import { now, toMs } from "./process.js";
 import { HOLD_MS } from "./setup.js";
 
 /** The aim is a few ms; without a notification it would be several hundred. */
@@ -51,7 +51,7 @@ export function releases(t) {
       const takeForAWhile = async (key) => {
         await take(key);
         return async () => {
-          const at = process.hrtime.bigint();
+          const at = now();
           expect(await forceRelease(t.backend, { key })).toEqual({ ok: true });
           return at;
         };

@@ -5,6 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll } from "vitest";
 import { startProcess } from "./process.js";
 
+const WORKER = new URL("./worker.js", import.meta.url);
+
 /**
  * @param {object} spec
  * @param {URL} spec.module exports `open(config)`, a backend
@@ -31,10 +33,12 @@ export function setup({ module, start, toleranceMs = 0, rounds }) {
     /** A backend of this process. */
     backend: undefined,
     key: () => `key:${randomBytes(6).toString("hex")}`,
-    async process(options = {}) {
-      const one = await startProcess({ module, config: t.store.config, ...options });
+    async process({ config = t.store.config, env } = {}) {
+      const one = await startProcess(WORKER, { module: String(module), config }, { env });
       processes.add(one);
-      return one;
+      const told = ["take", "release", "wait", "abort", "cpu", "close", "disconnect"];
+      const methods = told.map((name) => [name, (options) => one.call(name, options)]);
+      return { ...one, ...Object.fromEntries(methods) };
     },
     /** Not all at once: they would take each other's time until they are ready. */
     async processes(count) {

@@ -2,15 +2,13 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { hold, lead, lock } from "../fixtures/api.js";
+import { now, serve } from "./process.js";
 
 const { module, config } = JSON.parse(process.argv[2]);
 const { open } = await import(module);
 const backend = await open(config);
 const held = new Map();
 const waiting = new Map();
-
-/** Nanoseconds of a clock that all processes of a host share. */
-const now = () => process.hrtime.bigint();
 
 const FORMS = {
   lock,
@@ -44,7 +42,7 @@ async function waitWith(backend, { key, name = key, form = "lock", workMs = 0, .
   }
 }
 
-const operations = {
+serve({
   async take({ key, ...config }) {
     held.set(key, await hold(backend, { key, ttlMs: 60_000, ...config }));
   },
@@ -84,13 +82,4 @@ const operations = {
 
   /** From then on only what is still under way keeps the process. */
   disconnect: () => setImmediate(() => process.disconnect()) && undefined,
-};
-
-process.on("message", async ([id, name, options]) => {
-  try {
-    process.send([id, undefined, await operations[name](options)]);
-  } catch (error) {
-    if (process.connected) process.send([id, String(error.stack)]);
-  }
 });
-process.send("ready");
