@@ -412,13 +412,7 @@ test("a client's keyPrefix: both transports use the keys that the client would",
 test("a mock with eval() gets the scripts, their keys and arguments", async () => {
   const calls = [];
   // As documented, and as the mocks of programs answer.
-  const replies = [
-    [1, "000000000000007", 1_700_000_000_000],
-    1,
-    [1, 1_700_000_009_000],
-    1,
-    null,
-  ];
+  const replies = [[1, "000000000000007", 1_700_000_000_000], 1, [1, 1_700_000_009_000], 1, null];
   const mock = { eval: (...args) => (calls.push(args), replies.shift()) };
   const backend = createRedisBackend(mock);
   const held = await backend.acquire({ key: "k", ttlMs: 5000 });
