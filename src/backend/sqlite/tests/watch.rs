@@ -229,10 +229,24 @@ async fn the_thread_runs_while_somebody_waits_and_not_for_long_after() {
     let lock = held(&holder, "k").await;
     let mut watch = watch(&waiter, &lock);
     assert!(!waiter.client.watches());
-    for _ in 0..2 {
-        not_told(&mut watch).await;
-        assert!(waiter.client.watches());
-        until(|| !waiter.client.watches()).await;
+    // Whatever others do meanwhile.
+    let others = async {
+        loop {
+            let other = held(&holder, "other").await;
+            holder.release(other.lock_id).await.unwrap();
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let twice = async {
+        for _ in 0..2 {
+            not_told(&mut watch).await;
+            assert!(waiter.client.watches());
+            until(|| !waiter.client.watches()).await;
+        }
+    };
+    tokio::select! {
+        () = others => unreachable!(),
+        () = twice => {}
     }
     // Its connection is closed too: the last one that closes leaves a single file.
     holder.close().await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::pace::{PRICE, Pace, Seen};
-use super::signal::{Heard, Signal};
+use super::signal::Signal;
 use super::{Shared, Waiter};
 use crate::backend::sqlite::error::is_busy;
 use crate::backend::sqlite::file::LockFile;
@@ -50,7 +50,7 @@ impl Lookout {
         while let Some(waiting) = self.shared.waiting() {
             if !waiting.is_empty() {
                 self.look(&waiting);
-            } else if self.signal.wait(LINGER, LINGER) == Heard::Nothing {
+            } else if !self.signal.wait(LINGER, LINGER).bell {
                 // Before anybody may think that the thread is gone.
                 self.view = None;
                 if self.shared.dismiss() {
@@ -79,7 +79,7 @@ impl Lookout {
             None => LOCKED_OUT,
         };
         let (least, most) = self.pace.after(started.elapsed(), longest);
-        if self.signal.wait(least, most) == Heard::Write {
+        if self.signal.wait(least, most).write {
             self.pace.heard();
         }
     }

@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-/// A write is heard a moment before its commit can be seen: the first look may be too early.
-const SOON: Duration = Duration::from_micros(100);
-/// There may have been another write meanwhile, so close that both were heard as one.
-const LATER: Duration = Duration::from_millis(5);
-const SLOWDOWN: u32 = 8;
+/// A write is heard before its commit can be seen, so a look may be too early. Then the next one
+/// comes soon...
+const SOON: Duration = Duration::from_micros(300);
+/// ...and one more later, for a process that was held up in between.
+const LATER: Duration = Duration::from_millis(10);
 /// So long a look is paid off...
-pub(super) const PRICE: Duration = Duration::from_millis(12);
+pub(super) const PRICE: Duration = Duration::from_millis(15);
 /// ...or, when it took long because many wait, so many times as long.
 const PRICE_FACTOR: u32 = 20;
 const HIGHEST_PRICE: Duration = Duration::from_millis(250);
@@ -62,9 +62,9 @@ impl Pace {
         self.since = now;
         let price = (took * PRICE_FACTOR).clamp(PRICE, HIGHEST_PRICE);
         self.debt = self.debt.saturating_sub(paid) + price;
-        let least = self.debt.saturating_sub(CREDIT);
+        let least = self.debt.saturating_sub(CREDIT).max(SOON);
         let most = self.pause.max(least);
-        self.pause = (self.pause * SLOWDOWN).min(longest);
+        self.pause = if self.pause < LATER { LATER } else { longest };
         (least, most)
     }
 }
@@ -73,7 +73,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const LONGEST: Duration = Duration::from_millis(50);
+    const LONGEST: Duration = Duration::from_millis(30);
 
     /// Nothing is owed.
     fn pause(pace: &mut Pace) -> Duration {
@@ -84,8 +84,8 @@ mod tests {
     #[test]
     fn slows_down_until_something_happens() {
         let mut pace = Pace::new();
-        let pauses = [(); 5].map(|()| pause(&mut pace));
-        assert_eq!(pauses, [SOON, SOON * 8, SOON * 64, LONGEST, LONGEST]);
+        let pauses = [(); 4].map(|()| pause(&mut pace));
+        assert_eq!(pauses, [SOON, LATER, LONGEST, LONGEST]);
         pace.heard();
         pace.seen(Seen::Nothing);
         assert_eq!(pause(&mut pace), SOON);
@@ -93,14 +93,14 @@ mod tests {
         pace.seen(Seen::Commit);
         assert_eq!(pause(&mut pace), LATER);
         pace.seen(Seen::Change);
-        assert_eq!(pause(&mut pace), LATER * 8);
+        assert_eq!(pause(&mut pace), LONGEST);
     }
 
     #[test]
     fn what_is_owed_is_waited_for() {
         let mut pace = Pace::new();
         for _ in 0..CREDIT.as_millis() / PRICE.as_millis() {
-            assert_eq!(pace.after(Duration::ZERO, LONGEST).0, Duration::ZERO);
+            assert_eq!(pace.after(Duration::ZERO, LONGEST).0, SOON);
         }
         // However long it took: the machine may have been asleep.
         for _ in 0..10 {
@@ -111,6 +111,6 @@ mod tests {
         pace.seen(Seen::Commit);
         assert!(pace.after(Duration::ZERO, LONGEST).0 > HIGHEST_PRICE);
         pace.seen(Seen::Change);
-        assert_eq!(pace.after(Duration::ZERO, LONGEST).0, Duration::ZERO);
+        assert_eq!(pace.after(Duration::ZERO, LONGEST).0, SOON);
     }
 }

@@ -14,6 +14,9 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use super::Heard;
 
+/// A commit is several writes. It can be seen soon after the last of them: most probably now.
+const COMMIT: Duration = Duration::from_micros(50);
+
 pub(crate) struct Bell(Arc<OwnedFd>);
 
 impl Bell {
@@ -50,37 +53,43 @@ impl Signal {
 
     /// Writes are not listened to before `least` has passed: on a busy file each would wake us.
     pub(crate) fn wait(&mut self, least: Duration, most: Duration) -> Heard {
-        let Some(writes) = &self.writes else {
-            return listen(&self.bell, None, most);
-        };
-        if !least.is_zero() && listen(&self.bell, None, least) == Heard::Bell {
-            return Heard::Bell;
+        match &self.writes {
+            None => _ = ready(&[&self.bell], most),
+            Some(writes) => {
+                if !ready(&[&self.bell], least)
+                    && ready(&[&self.bell, writes], most.saturating_sub(least))
+                {
+                    ready(&[&self.bell], COMMIT);
+                }
+            }
         }
-        listen(&self.bell, Some(writes), most.saturating_sub(least))
+        Heard {
+            bell: drain(&self.bell),
+            write: self.writes.as_ref().is_some_and(drain),
+        }
     }
 }
 
-fn listen(bell: &OwnedFd, writes: Option<&OwnedFd>, at_most: Duration) -> Heard {
-    let mut ears = vec![PollFd::new(bell, PollFlags::IN)];
-    ears.extend(writes.map(|writes| PollFd::new(writes, PollFlags::IN)));
+/// Whether one of them was heard in time.
+fn ready(sources: &[&OwnedFd], at_most: Duration) -> bool {
+    let mut sources: Vec<_> = sources
+        .iter()
+        .map(|source| PollFd::new(*source, PollFlags::IN))
+        .collect();
     let timeout = Timespec::try_from(at_most).unwrap_or_default();
-    if poll(&mut ears, Some(&timeout)).is_err() {
-        // Interrupted, mostly. Whatever it was, it must not become a busy loop.
-        thread::sleep(Duration::from_millis(1));
-        return Heard::Nothing;
-    }
-    let heard = |ear: usize| ears.get(ear).is_some_and(|ear| !ear.revents().is_empty());
-    match (heard(0), heard(1), writes) {
-        (true, ..) => drain(bell, Heard::Bell),
-        (_, true, Some(writes)) => drain(writes, Heard::Write),
-        _ => Heard::Nothing,
-    }
+    poll(&mut sources, Some(&timeout)).map_or_else(
+        |_| {
+            // Interrupted, mostly. Whatever it was, it must not become a busy loop.
+            thread::sleep(Duration::from_millis(1));
+            false
+        },
+        |ready| ready > 0,
+    )
 }
 
-/// Forgets what was heard. What does not fit is heard again.
-fn drain(source: &OwnedFd, heard: Heard) -> Heard {
-    let _ = rustix::io::read(source, &mut [0u8; 4096]);
-    heard
+/// Whether there was something to hear, which is then forgotten.
+fn drain(source: &OwnedFd) -> bool {
+    rustix::io::read(source, &mut [0u8; 4096]).is_ok()
 }
 
 /// SQLite puts it beside the file itself, wherever a symbolic link to that may be.
@@ -106,6 +115,10 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
     const SHORT: Duration = Duration::from_millis(1);
 
+    fn heard(bell: bool, write: bool) -> Heard {
+        Heard { bell, write }
+    }
+
     #[test]
     fn the_bell_and_writes_are_heard_once() {
         let dir = TestDir::new();
@@ -115,12 +128,14 @@ mod tests {
         signal.follow(&dir.file());
         assert!(signal.hears_writes());
         io::Write::write_all(&mut wal, b"commit").unwrap();
+        assert_eq!(signal.wait(SHORT, LONG), heard(false, true));
+        assert_eq!(signal.wait(SHORT, SHORT * 2), heard(false, false));
         bell.ring();
-        assert_eq!(signal.wait(LONG, LONG), Heard::Bell);
-        assert_eq!(signal.wait(SHORT, LONG), Heard::Write);
-        assert_eq!(signal.wait(SHORT, SHORT * 2), Heard::Nothing);
+        assert_eq!(signal.wait(LONG, LONG), heard(true, false));
+        bell.ring();
         io::Write::write_all(&mut wal, b"commit").unwrap();
-        assert_eq!(signal.wait(SHORT, SHORT), Heard::Write);
+        assert_eq!(signal.wait(LONG, LONG), heard(true, true));
+        assert_eq!(signal.wait(SHORT, SHORT), heard(false, false));
     }
 
     #[test]
@@ -132,7 +147,7 @@ mod tests {
         signal.follow(&link);
         assert!(!signal.hears_writes());
         bell.ring();
-        assert_eq!(signal.wait(LONG, LONG), Heard::Bell);
+        assert_eq!(signal.wait(LONG, LONG), heard(true, false));
         write(dir.file(), "").unwrap();
         write(dir.path().join("locks.db-wal"), "").unwrap();
         signal.follow(&link);

@@ -12,9 +12,7 @@ pub(super) use inotify::{Bell, Signal};
 pub(super) use polling::{Bell, Signal};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
-    Nothing,
-    Bell,
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-    Write,
+pub(super) struct Heard {
+    pub(super) bell: bool,
+    pub(super) write: bool,
 }
