@@ -151,6 +151,20 @@ describe("an extension by fn", () => {
     );
   });
 
+  test("may shorten it: the signal aborts sooner", async () => {
+    await lock(
+      scripted(),
+      async ({ signal, extend }) => {
+        await extend(100);
+        await vi.advanceTimersByTimeAsync(99);
+        expect(signal.aborted).toBe(false);
+        await vi.advanceTimersByTimeAsync(2);
+        expect(signal.reason).toMatchObject(lost);
+      },
+      CONFIG,
+    );
+  });
+
   test("that finds no lock tells of the loss", async () => {
     const backend = scripted({ extend: async () => ({ ok: false }) });
     await lock(
