@@ -21,6 +21,14 @@ test("a million operations of all kinds", async () => {
   expect(report.rssGrowth).toBeLessThan(48 * MB);
 }, 600_000);
 
+test("a hundred thousand calls over backends in JavaScript", async () => {
+  const report = await long("asked");
+  expect(report.calls).toBeGreaterThanOrEqual(100_000);
+  expect(report.listeners).toBe(0);
+  expect(report.heapGrowth).toBeLessThan(4 * MB);
+  expect(report.rssGrowth).toBeLessThan(48 * MB);
+}, 600_000);
+
 test("a held lock takes less than 1 KB", async () => {
   const report = await long("held");
   expect(report.bytesPerLock).toBeLessThan(1024);

@@ -43,11 +43,11 @@ function pack(from) {
 }
 
 beforeAll(() => {
-  const addon = readdirSync(join(ROOT, "js")).find((name) => name.endsWith(".node"));
+  const addon = readdirSync(join(ROOT, "js/native")).find((name) => name.endsWith(".node"));
   const platform = addon.split(".")[1]; // syncguard.<platform>.node
   const native = join(folder, "native");
   cpSync(join(ROOT, "npm", platform), native, { recursive: true });
-  cpSync(join(ROOT, "js", addon), join(native, addon));
+  cpSync(join(ROOT, "js/native", addon), join(native, addon));
   packed = { main: pack(ROOT), native: pack(native), addon, platform };
 
   mkdirSync(app);

@@ -205,7 +205,7 @@ describe("somebody else holds what is needed", () => {
     ["the row", (tx) => tx`UPDATE syncguard_locks SET fence = fence WHERE key = 'stuck'`],
     ["the table", (tx) => tx`LOCK TABLE syncguard_locks`],
   ])("%s: a timeout with the server's word that nothing was done", async (_, block) => {
-    const backend = await open({ url: server.url, operationTimeoutMs: 1_000, poolSize: 2 });
+    const backend = await open({ url: server.url, operationTimeoutMs: 2_000, poolSize: 2 });
     const sql = connect(server.url);
     const expired = await backend.acquire({ key: "stuck", ttlMs: 1 });
     await sql`UPDATE syncguard_locks SET expires_at_ms = 1 WHERE key = 'stuck'`;

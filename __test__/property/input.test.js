@@ -8,14 +8,20 @@ import {
   acquireHandle,
   createBackend,
   createMemoryBackend,
+  forceRelease,
   generateLockId,
   getById,
   getByIdRaw,
   getByKey,
   getByKeyRaw,
+  hold,
+  lead,
+  listLocks,
   lock,
   lookupDebug,
   owns,
+  tryHold,
+  tryLock,
   withTelemetry,
 } from "../fixtures/api.js";
 import { createCustomBackend } from "../fixtures/custom-backend.js";
@@ -125,6 +131,7 @@ describe("lock()", () => {
   const acquisition = fields({
     maxRetries: 1,
     retryDelayMs: 1,
+    maxDelayMs: 1,
     timeoutMs: 1000,
     backoff: "fixed",
     jitter: "none",
@@ -132,6 +139,7 @@ describe("lock()", () => {
   });
   const config = fc.oneof(
     fields({ key: "k", ttlMs: 1000, signal, onReleaseError: () => {}, autoExtend: true }),
+    fields({ key: "k", maxHoldMs: 1000, minHoldMs: 0, throwIfLost: false, name: "n" }),
     fc
       .oneof(acquisition, anything)
       .map((given) => new Box({ key: "k", acquisition: given.open() })),
@@ -143,15 +151,32 @@ describe("lock()", () => {
     "a native backend": createMemoryBackend,
     "a hand-made one": createCustomBackend,
   };
-  test.each(Object.entries(MAKERS))("any config, over %s", async (_, make) => {
+  // A lock of a millisecond may be over before it is there: then it was not had.
+  const NOT_HAD = { ok: false };
+  const isTried = ({ ok, value }) => !ok || isDone(value);
+  // Each with what its success is.
+  const FORMS = {
+    lock: [(own, config) => lock(own, () => "done", config), isDone],
+    tryLock: [(own, config) => tryLock(own, () => "done", config), isTried],
+    lead: [(own, config) => lead(own, () => "done", config), isDone],
+    hold: [async (own, config) => (await hold(own, config)).release(), isMutation],
+    tryHold: [
+      async (own, config) => (await tryHold(own, config))?.release() ?? NOT_HAD,
+      isMutation,
+    ],
+  };
+  const CASES = Object.entries(FORMS).flatMap(([name, form]) =>
+    Object.entries(MAKERS).map(([kind, make]) => [name, kind, make, ...form]),
+  );
+  test.each(CASES)("%s: any config, over %s", async (_, _kind, make, form, isSuccess) => {
     const seen = new Set();
     await fc.assert(
       fc.asyncProperty(config, async (given) => {
         // A backend of its own: nobody holds the key, so nothing can be waited for.
         const own = make();
-        // A timeoutMs of 0 is legal, and over at once.
-        const call = () => lock(own, () => "done", given.open());
-        seen.add(await outcome(call, isDone, ["AcquisitionTimeout"]));
+        // A timeoutMs of 0 is legal, and over at once; a maxHoldMs of nearly nothing loses the lock.
+        const call = () => form(own, given.open());
+        seen.add(await outcome(call, isSuccess, ["AcquisitionTimeout", "LockLost"]));
         await own.close();
       }),
       RUNS,
@@ -170,6 +195,42 @@ describe("lock()", () => {
         }
         const noBackend = () => lock(given, () => {}, { key: "fn" });
         expect(await outcome(noBackend, () => false)).toBe("InvalidArgument");
+      }),
+      RUNS,
+    );
+  });
+});
+
+describe("looking around", () => {
+  const drained = async (listing) => {
+    const found = [];
+    for await (const info of listing) found.push(info);
+    return found;
+  };
+
+  test("listLocks", async () => {
+    const options = fc.oneof(fields({ limit: 5, raw: true, signal }), anything);
+    await fc.assert(
+      fc.asyncProperty(options, anything, async (given, other) => {
+        await outcome(() => drained(listLocks(backend, given.open())), Array.isArray);
+        await outcome(
+          () => drained(listLocks(other.open(), {})),
+          () => false,
+        );
+      }),
+      RUNS,
+    );
+  });
+
+  test("forceRelease", async () => {
+    const options = fc.oneof(fields({ key: "k", signal }), anything);
+    await fc.assert(
+      fc.asyncProperty(options, anything, async (given, other) => {
+        await outcome(() => forceRelease(backend, given.open()), isMutation);
+        await outcome(
+          () => forceRelease(other.open(), { key: "k" }),
+          () => false,
+        );
       }),
       RUNS,
     );

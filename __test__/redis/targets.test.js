@@ -411,7 +411,8 @@ test("a client's keyPrefix: both transports use the keys that the client would",
 
 test("a mock with eval() gets the scripts, their keys and arguments", async () => {
   const calls = [];
-  const replies = [[7, 1_700_000_000_000], 1, [1, 1_700_000_009_000], 1, null];
+  // As documented, and as the mocks of programs answer.
+  const replies = [[1, "000000000000007", 1_700_000_000_000], 1, [1, 1_700_000_009_000], 1, null];
   const mock = { eval: (...args) => (calls.push(args), replies.shift()) };
   const backend = createRedisBackend(mock);
   const held = await backend.acquire({ key: "k", ttlMs: 5000 });
@@ -431,8 +432,13 @@ test("a mock with eval() gets the scripts, their keys and arguments", async () =
     "syncguard:fence:syncguard:k",
     held.lockId,
     "5000",
+    "1000",
+    "syncguard:k",
     "k",
   ]);
+  const index = `syncguard:id:${held.lockId}`;
+  expect(calls[2].slice(1)).toEqual([1, index, held.lockId, "1000", "9000"]);
+  expect(calls[3].slice(1)).toEqual([1, index, held.lockId, "1000"]);
   for (const [script] of calls) expect(script).toContain("redis.call");
 });
 

@@ -151,14 +151,14 @@ describe("an extension by fn", () => {
     );
   });
 
-  test("that finds no lock says so, and changes nothing", async () => {
+  test("that finds no lock tells of the loss", async () => {
     const backend = scripted({ extend: async () => ({ ok: false }) });
     await lock(
       backend,
       async ({ signal, extend, isHeld }) => {
         expect(await extend(5000)).toMatchObject({ ok: false });
-        expect(isHeld()).toBe(true);
-        expect(signal.aborted).toBe(false);
+        expect(isHeld()).toBe(false);
+        expect(signal.reason).toMatchObject(lost);
       },
       CONFIG,
     );

@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import { withTelemetry } from "../../js/index.js";
 
 /** The error a promise is rejected with. */
 export function rejection(promise) {
@@ -35,4 +36,11 @@ export function scripted(operations = {}) {
   }
   backend.names = () => calls.map(([name]) => name);
   return backend;
+}
+
+/** The backend, decorated, and the events so far. */
+export function observe(backend, options) {
+  const events = [];
+  const onEvent = (event) => events.push(event);
+  return { events, backend: withTelemetry(backend, { onEvent, ...options }) };
 }

@@ -1,6 +1,6 @@
 // withTelemetry over hand-made backends.
 
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import {
   decorateAcquireResult,
   FAILURE_REASON,
@@ -8,17 +8,10 @@ import {
   hold,
   lock,
   LockError,
-  tryHold,
   withTelemetry,
 } from "../../js/index.js";
 import { createMemoryBackend } from "../../js/memory.js";
-import { LOCK_ID, rejection, scripted } from "./support.js";
-
-function observe(backend, options) {
-  const events = [];
-  const onEvent = (event) => events.push(event);
-  return { events, backend: withTelemetry(backend, { onEvent, ...options }) };
-}
+import { LOCK_ID, observe, rejection, scripted } from "./support.js";
 
 const durationMs = expect.any(Number);
 
@@ -118,141 +111,6 @@ describe("events", () => {
         ...{ backend: "memory", durationMs },
       }),
     );
-  });
-});
-
-describe("events of lock() and its kin", () => {
-  beforeEach(() => void vi.useFakeTimers());
-  afterEach(() => {
-    vi.useRealTimers();
-    vi.restoreAllMocks();
-  });
-
-  /** Free at the given attempt. */
-  const freeAt = (wanted) => {
-    let attempts = 0;
-    const { acquire } = scripted();
-    return scripted({
-      acquire: async (opts) =>
-        ++attempts < wanted ? { ok: false, reason: "locked" } : acquire(opts),
-    });
-  };
-  const hashes = { keyHash: hashKey("k"), lockIdHash: hashKey(LOCK_ID) };
-  const acquisition = { jitter: "none" };
-
-  test("one for the whole wait, and one for the release", async () => {
-    const { backend, events } = observe(freeAt(3));
-    const done = lock(backend, () => vi.advanceTimersByTimeAsync(70), {
-      ...{ key: "k", name: "report", acquisition },
-    });
-    await vi.advanceTimersByTimeAsync(300);
-    await done;
-    expect(events).toEqual([
-      {
-        ...{ type: "acquire", result: "ok", name: "report", ...hashes },
-        ...{ attempts: 3, waitMs: 300, durationMs: 300 },
-      },
-      {
-        ...{ type: "release", result: "ok", name: "report", ...hashes },
-        ...{ heldMs: 70, durationMs: 0 },
-      },
-    ]);
-  });
-
-  test("a wait in vain was for a lock that another has", async () => {
-    const { backend, events } = observe(freeAt(99));
-    const config = { key: "k", acquisition: { ...acquisition, timeoutMs: 200 } };
-    const failed = rejection(lock(backend, () => {}, config));
-    await vi.advanceTimersByTimeAsync(200);
-    await failed;
-    expect(events).toHaveLength(1);
-    expect(events[0]).toMatchObject({
-      ...{ type: "acquire", result: "fail", reason: "locked", code: "AcquisitionTimeout" },
-      ...{ keyHash: hashKey("k"), waitMs: 200, durationMs: 200 },
-    });
-  });
-
-  test("so was an attempt that did not wait, which is no error", async () => {
-    const { backend, events } = observe(freeAt(2));
-    expect(await tryHold(backend, { key: "k" })).toBeNull();
-    expect(events).toEqual([
-      expect.objectContaining({ type: "acquire", result: "fail", reason: "locked", attempts: 1 }),
-    ]);
-    expect(events[0]).not.toHaveProperty("code");
-  });
-
-  test("a wait that was cancelled, or failed, has the code and no reason", async () => {
-    const controller = new AbortController();
-    const waiting = observe(freeAt(99));
-    const failed = rejection(
-      lock(waiting.backend, () => {}, { key: "k", signal: controller.signal }),
-    );
-    controller.abort();
-    await failed;
-    expect(waiting.events).toMatchObject([{ type: "acquire", result: "fail", code: "Aborted" }]);
-    expect(waiting.events[0]).not.toHaveProperty("reason");
-
-    const broken = observe(scripted({ acquire: () => Promise.reject(new Error("odd")) }));
-    await rejection(lock(broken.backend, () => {}, { key: "k" }));
-    expect(broken.events).toMatchObject([{ type: "acquire", result: "fail", code: "Internal" }]);
-    expect(broken.events[0]).not.toHaveProperty("reason");
-  });
-
-  test("heartbeats, those that fail too, and the loss", async () => {
-    vi.spyOn(console, "warn").mockImplementation(() => {});
-    const outcomes = [
-      async ({ ttlMs }) => ({ ok: true, expiresAtMs: Date.now() + ttlMs }),
-      () => Promise.reject(new LockError("ServiceUnavailable")),
-      async () => ({ ok: false }),
-    ];
-    const own = scripted({ extend: (opts) => outcomes.shift()(opts) });
-    const { backend, events } = observe(own);
-    await lock(backend, () => vi.advanceTimersByTimeAsync(2000), {
-      ...{ key: "k", ttlMs: 900, autoExtend: true },
-    });
-    const told = events.map(({ type, result, code }) => [type, result, code]);
-    expect(told).toEqual([
-      ["acquire", "ok", undefined],
-      ["heartbeat", "ok", undefined],
-      ["heartbeat", "fail", "ServiceUnavailable"],
-      ["heartbeat", "fail", "LockLost"],
-      ["lost", "fail", "LockLost"],
-      ["release", "ok", undefined],
-    ]);
-    for (const event of events) expect(event).toMatchObject(hashes);
-  });
-
-  test("a loss without a heartbeat is told when it happens", async () => {
-    vi.spyOn(console, "warn").mockImplementation(() => {});
-    const { backend, events } = observe(scripted());
-    const types = () => events.map(({ type }) => type);
-    await lock(
-      backend,
-      async () => {
-        await vi.advanceTimersByTimeAsync(899);
-        expect(types()).toEqual(["acquire"]);
-        await vi.advanceTimersByTimeAsync(2);
-        expect(types()).toEqual(["acquire", "lost"]);
-      },
-      { key: "k", ttlMs: 900 },
-    );
-    expect(types()).toEqual(["acquire", "lost", "release"]);
-    expect(vi.getTimerCount()).toBe(0);
-  });
-
-  test("an extension by hand is one", async () => {
-    const { backend, events } = observe(scripted());
-    await lock(backend, ({ extend }) => extend(5000), { key: "k" });
-    expect(events[1]).toEqual({ type: "extend", result: "ok", ...hashes, durationMs: 0 });
-  });
-
-  test("config.onEvent hears of its own call, beside those of the backend", async () => {
-    const { backend, events } = observe(scripted());
-    const own = [];
-    await lock(backend, () => {}, { key: "k", onEvent: (event) => own.push(event) });
-    await lock(backend, () => {}, { key: "k" });
-    expect(own).toEqual(events.slice(0, 2));
-    expect(events).toHaveLength(4);
   });
 });
 
@@ -359,7 +217,7 @@ describe("a decorated backend", () => {
   });
 
   test("has handles that know their lock as the backend's own do", async () => {
-    const { backend } = observe(createMemoryBackend());
+    const { backend, events } = observe(createMemoryBackend());
     const held = await backend.acquire({ key: "k", ttlMs: 60_000 });
     expect(held.isHeld()).toBe(true);
     expect(held.signal.aborted).toBe(false);
@@ -368,8 +226,14 @@ describe("a decorated backend", () => {
     expect(refused.ok).toBe(false);
     expect(refused.isHeld()).toBe(false);
     expect(refused.signal.aborted).toBe(true);
+    // There is nothing to release, and nothing to tell of.
+    await refused.release();
+    await refused[Symbol.asyncDispose]();
     await held.release();
     expect(held.isHeld()).toBe(false);
+    expect(events.map(({ type, result }) => `${type} ${result}`)).toEqual([
+      ...["acquire ok", "acquire fail", "release ok"],
+    ]);
   });
 
   test("makes handles of what a mocked acquire returns", async () => {

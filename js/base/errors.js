@@ -92,9 +92,15 @@ function describedError({ code, message, cause, thrown, details }, context) {
   /** @type {LockErrorContext} */
   const full = { ...context, ...details };
   if (thrown !== undefined) {
-    const thing = recall(thrown);
+    const { thing, isSecret } = recall(thrown);
     // A LockError of user code reaches its caller as it is.
     if (thing instanceof LockError) return thing;
+    if (isSecret) {
+      const error = new LockError(code, message, full);
+      // Only there, where printing the error does not show it.
+      full.cause = thing;
+      return error;
+    }
     full.cause = thing;
   } else if (cause !== undefined) {
     full.cause = typeof cause === "string" ? new Error(cause) : describedError(cause);

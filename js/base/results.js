@@ -19,39 +19,6 @@ export function failure(reason) {
   return result;
 }
 
-/** @typedef {"succeeded" | "expired" | "not-found" | "unknown"} Observation */
-
-/**
- * What the scripts answered that a client's eval ran: a code, or `[1, expiresAtMs]`.
- * @param {unknown} reply
- * @returns {Observation}
- */
-export function mapRedisScriptResult(reply) {
-  switch (Number(Array.isArray(reply) ? reply[0] : reply)) {
-    case 1:
-      return "succeeded";
-    case 0:
-    case -1:
-      return "not-found";
-    case -2:
-      return "expired";
-    default:
-      return "unknown";
-  }
-}
-
-/**
- * The public result of a release or extend. With `expiresAtMs` a success is that of an extend.
- * @param {Observation} observation
- * @param {number} [expiresAtMs]
- * @returns {any}
- */
-export function mapToMutationResult(observation, expiresAtMs) {
-  if (observation !== "succeeded")
-    return failure(observation === "unknown" ? undefined : observation);
-  return expiresAtMs === undefined ? { ok: true } : { ok: true, expiresAtMs };
-}
-
 /**
  * What may be shown of a lock: hashes instead of its key and lockId.
  * @param {RawLockInfo} raw

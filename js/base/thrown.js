@@ -3,26 +3,24 @@
 
 import { setImmediate } from "node:timers";
 
-/** @type {Map<number, unknown>} */
+/** @type {Map<number, { thing: unknown, isSecret: boolean }>} */
 const things = new Map();
 let last = 0;
 
 /**
- * @param {unknown} thrown
+ * @param {unknown} thing
+ * @param {boolean} isSecret whether printing it may show a key or a lockId
  * @returns {number}
  */
-export function remember(thrown) {
+export function remember(thing, isSecret) {
   last += 1;
-  things.set(last, thrown);
+  things.set(last, { thing, isSecret });
   return last;
 }
 
-/**
- * @param {number} number
- * @returns {unknown}
- */
+/** @param {number} number */
 export function recall(number) {
-  return things.get(number);
+  return things.get(number) ?? { thing: undefined, isSecret: false };
 }
 
 /**

@@ -71,9 +71,8 @@ export class Held {
 
   get expiresAtMs() {
     if (!this.#ended) {
-      const own = this.#engine.callers?.grant(this.#id);
-      const latest = own?.expiresAtMs ?? this.#engine.native.holdExpiresAt(this.#number);
-      if (latest) this.#expiresAtMs = latest;
+      const latest = this.#engine.native.holdExpiresAt(this.#number);
+      if (latest > 0) this.#expiresAtMs = latest;
     }
     return this.#expiresAtMs;
   }
@@ -124,7 +123,7 @@ export class Held {
   #lose(error) {
     if (this.#lost !== undefined || this.#ended) return;
     this.#lost = error;
-    this.#emit("lost", error);
+    this.#emit("lost", error, { heldMs: performance.now() - this.#heldSince });
     this.#controller?.abort(error);
   }
 

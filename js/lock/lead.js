@@ -1,6 +1,7 @@
 // lead(): leader election.
 
 import { invalidArgument } from "../base/errors.js";
+import { stayAlive } from "../native/bridge.js";
 import { readLockConfig } from "./config.js";
 import { LockContext } from "./held.js";
 import { endQuietly } from "./lock.js";
@@ -20,9 +21,15 @@ import { take } from "./take.js";
 export async function leadWith(backend, fn, config) {
   if (typeof fn !== "function") throw invalidArgument("lead() needs the function of the leader");
   const plan = readLockConfig(config, "lead(fn, { key })", true);
-  for (;;) {
-    const term = await take(backend, plan, true, (held) => serve(backend, held, fn, plan));
-    if (term) return term.value;
+  // Also where the leader does nothing but wait to be deposed.
+  const leave = stayAlive();
+  try {
+    for (;;) {
+      const term = await take(backend, plan, true, (held) => serve(backend, held, fn, plan));
+      if (term) return term.value;
+    }
+  } finally {
+    leave();
   }
 }
 

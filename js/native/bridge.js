@@ -197,6 +197,23 @@ function expect(id, settle) {
   if (untaken) takeReady();
 }
 
+/** Below those of the native side. */
+let lastStay = 0;
+
+/**
+ * Keeps the process alive until the function that it returns is called.
+ * @returns {() => void}
+ */
+export function stayAlive() {
+  lastStay -= 1;
+  const id = lastStay;
+  expect(id, ignore);
+  return () => {
+    pending.delete(id);
+    if (pending.size === 0) keepAlive.unref();
+  };
+}
+
 /**
  * The answer to a pending operation.
  * @param {number} id

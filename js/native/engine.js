@@ -4,7 +4,7 @@
 import { checkBackend, backendError, LockError } from "../base/errors.js";
 import { FAILURE_REASON } from "../base/constants.js";
 import { openNativeOwn, openNativeSpied } from "./bridge.js";
-import { appoint, dismiss } from "./questions.js";
+import { appoint, dismissWith } from "./questions.js";
 
 /** @typedef {import("./addon.js").NativeBackend} NativeBackend */
 
@@ -103,9 +103,6 @@ function ownEngine(backend, extends_) {
   return engine;
 }
 
-// A backend that is not used any more is not kept for the sake of questions.
-const forgotten = new FinalizationRegistry(dismiss);
-
 /** The calls of lock() and its kin that a backend in JavaScript is asked for, and what it granted. */
 export class Callers {
   /** @type {WeakRef<any>} */
@@ -129,7 +126,7 @@ export class Callers {
         return { code, message };
       },
     });
-    forgotten.register(backend, this.target);
+    dismissWith(backend, this.target);
   }
 
   get backend() {
@@ -184,12 +181,8 @@ export class Callers {
         this.forget(id);
         return mutation(result);
       }
-      case "extend": {
-        const result = await backend.extend({ lockId, ttlMs });
-        const grant = this.#grants.get(id);
-        if (result?.ok && grant !== undefined) grant.expiresAtMs = result.expiresAtMs;
-        return mutation(result);
-      }
+      case "extend":
+        return mutation(await backend.extend({ lockId, ttlMs }));
       case "watch": {
         const controller = new AbortController();
         this.#watches.set(number, controller);
@@ -215,5 +208,5 @@ function mutation(result) {
 
 /** @param {unknown} value */
 function milliseconds(value) {
-  return typeof value === "number" && value > 0 ? value : 0;
+  return Number.isFinite(value) && Number(value) > 0 ? value : 0;
 }

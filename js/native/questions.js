@@ -9,6 +9,7 @@ import { remember } from "../base/thrown.js";
  * @typedef {object} Respondent
  * @property {(question: any) => unknown} answer
  * @property {(thrown: unknown, question: any) => { code: LockErrorCode, message: string, outcomeUnknown?: boolean }} describe
+ * @property {boolean} [isSecret] whether what it throws may show a key or a lockId
  */
 
 /** @type {Map<number, Respondent>} */
@@ -22,8 +23,7 @@ const GONE = {
 };
 
 /**
- * The number under which the native side asks it, for as long as the program runs or until
- * `dismiss`.
+ * The number under which the native side asks it.
  * @param {Respondent} respondent
  * @returns {number}
  */
@@ -33,9 +33,17 @@ export function appoint(respondent) {
   return lastTarget;
 }
 
-/** @param {number} target */
-export function dismiss(target) {
+// What is not used any more is not kept for the sake of questions.
+const unused = new FinalizationRegistry((/** @type {number} */ target) => {
   respondents.delete(target);
+});
+
+/**
+ * @param {object} owner
+ * @param {number} target
+ */
+export function dismissWith(owner, target) {
+  unused.register(owner, target);
 }
 
 /**
@@ -48,9 +56,10 @@ export function ask(text, reply) {
   const id = Number(text.slice(0, comma));
   const respondent = respondents.get(Number(text.slice(comma + 1, second))) ?? GONE;
   const question = JSON.parse(text.slice(second + 1));
+  const { isSecret = false } = respondent;
   const fail = (/** @type {unknown} */ thrown) => {
     const { code, message, outcomeUnknown = false } = respondent.describe(thrown, question);
-    const failure = { code, message, outcomeUnknown, thrown: remember(thrown) };
+    const failure = { code, message, outcomeUnknown, thrown: remember(thrown, isSecret) };
     reply(id, false, JSON.stringify(failure));
   };
   const succeed = (/** @type {unknown} */ answer) => {

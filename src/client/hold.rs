@@ -64,6 +64,8 @@ pub struct Hold {
     lost: OnceLock<Error>,
     listener: OnceLock<Listener>,
     pub(super) extending: tokio::sync::Mutex<()>,
+    /// Its deadline comes sooner than it did.
+    pub(super) shortened: Notify,
     /// Somebody waits for its deadline.
     pub(super) kept: AtomicBool,
     /// Somebody else than its holder has ended it.
@@ -92,6 +94,7 @@ impl Hold {
             lost: OnceLock::new(),
             listener: OnceLock::new(),
             extending: tokio::sync::Mutex::new(()),
+            shortened: Notify::new(),
             kept: AtomicBool::new(false),
             given_up: AtomicBool::new(false),
             ended: CancellationToken::new(),
@@ -111,8 +114,10 @@ impl Hold {
 
     pub(super) fn extended(&self, expires_at_ms: u64, valid_until: Moment) {
         self.expires_at_ms.store(expires_at_ms, Ordering::Relaxed);
-        self.valid_until
-            .store(nanoseconds(valid_until), Ordering::Release);
+        let until = nanoseconds(valid_until);
+        if until < self.valid_until.swap(until, Ordering::AcqRel) {
+            self.shortened.notify_one();
+        }
     }
 
     /// For how long it is still surely ours; nothing when it is not.
@@ -243,6 +248,10 @@ impl Client {
 
 pub(super) fn lost(message: &str) -> Error {
     Error::new(ErrorCode::LockLost, message)
+}
+
+pub(super) fn taken_away() -> Error {
+    lost("The lock was lost: it had expired or was released elsewhere")
 }
 
 pub(super) fn time_is_over() -> Error {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::hold::{Hold, lost, time_is_over};
+use super::hold::{Hold, lost, taken_away, time_is_over};
 use super::host::Moment;
 use super::{Client, Extension};
 use crate::backend::Miss;
@@ -44,7 +44,10 @@ impl Client {
                 .into_iter()
                 .flatten()
                 .fold(deadline, Moment::min);
-            self.host.sleep_until(first).await;
+            tokio::select! {
+                () = self.host.sleep_until(first) => {}
+                () = hold.shortened.notified() => {}
+            }
             let now = self.host.now();
             if give_up.is_some_and(|moment| now >= moment) {
                 let why = lost("The lock was given up: it was held for maxHoldMs");
@@ -69,7 +72,7 @@ impl Client {
                     next = Some(now + interval);
                 }
                 Some(Ok(Err(_))) => {
-                    let why = lost("The lock was lost: it had expired or was released elsewhere");
+                    let why = taken_away();
                     hold.beat(Err(&why));
                     return hold.lose(why);
                 }
@@ -92,7 +95,7 @@ impl Client {
         let (answer, answered) = oneshot::channel();
         let (client, lock_id, ttl) = (Arc::clone(self), hold.lock_id, hold.policy.ttl);
         self.host.spawn(Box::pin(async move {
-            let _ = answer.send(client.extend(lock_id, ttl).await);
+            let _ = answer.send(client.extend_once(lock_id, ttl).await);
         }));
         tokio::select! {
             biased;

@@ -279,8 +279,18 @@ impl Client {
         Ok(outcome)
     }
 
-    /// The inner error says why there is nothing to extend.
+    /// The inner error says why there is nothing to extend. A holder learns of that.
     pub async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<Result<Extension, Miss>> {
+        let extended = self.extend_once(lock_id, ttl).await?;
+        if extended.is_err()
+            && let Some(hold) = self.holds.get(lock_id)
+        {
+            hold.lose(hold::taken_away());
+        }
+        Ok(extended)
+    }
+
+    async fn extend_once(&self, lock_id: LockId, ttl: Ttl) -> Result<Result<Extension, Miss>> {
         self.check_open()?;
         let hold = self.holds.get(lock_id);
         // One after the other: else an earlier one could be taken for the last.

@@ -76,7 +76,6 @@ impl Queues {
         }
     }
 
-
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.lock().len()

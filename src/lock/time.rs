@@ -1,5 +1,7 @@
 //! Time: the one liveness rule and the clocks it is asked with.
 
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long past its expiry a lock still counts as held, to allow for clocks that differ.
@@ -20,25 +22,36 @@ pub fn system_now_ms() -> u64 {
 
 /// Time since some start that never goes back and, where the system has such a clock, counts the
 /// time that the machine was suspended.
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 pub fn boot_time() -> Duration {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    let clock = rustix::time::ClockId::Boottime;
+    #[cfg(not(target_vendor = "apple"))]
+    const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
     // On macOS the monotonic clock goes on during sleep, other than the one of `Instant`.
     #[cfg(target_vendor = "apple")]
-    let clock = rustix::time::ClockId::Monotonic;
-    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-    {
-        let time = rustix::time::clock_gettime(clock);
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
-    }
-    // Windows counts suspend in the clock that `Instant` reads.
-    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-    {
-        static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
-        START.elapsed()
-    }
+    const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+    let time = rustix::time::clock_gettime(CLOCK);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
+
+/// The same: `Instant`, or the clock that the program has set if that is further.
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+pub fn boot_time() -> Duration {
+    static START: LazyLock<(Instant, Duration)> = LazyLock::new(|| (Instant::now(), coarse()));
+    fn coarse() -> Duration {
+        COARSE_CLOCK.get().map_or(Duration::ZERO, |clock| clock())
+    }
+    let (instant, start) = *START;
+    let coarse = coarse().saturating_sub(start).saturating_sub(COARSE_TICK);
+    instant.elapsed().max(coarse)
+}
+
+/// A clock that counts suspend but is coarse, for systems where the standard library has no better
+/// one: it corrects a finer one.
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+pub static COARSE_CLOCK: std::sync::OnceLock<fn() -> Duration> = std::sync::OnceLock::new();
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+const COARSE_TICK: Duration = Duration::from_millis(16);
 
 /// Unix time that never steps: the host's clock when it was made, then the monotonic one.
 #[derive(Debug, Clone, Copy)]

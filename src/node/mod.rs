@@ -24,3 +24,5 @@ mod reply;
 mod runtime;
 #[cfg(unix)]
 mod uv;
+#[cfg(windows)]
+mod windows;

@@ -66,7 +66,7 @@ fn or_reply(opened: Result<NativeBackend>) -> Either<NativeBackend, String> {
     }
 }
 
-fn open_backend(bridge: &Bridge, kind: &str, config: &str, _client: u64) -> Result<NativeBackend> {
+fn open_backend(bridge: &Bridge, kind: &str, config: &str, client: u64) -> Result<NativeBackend> {
     let _context = runtime()?.enter();
     let warnings = {
         let completions = Arc::downgrade(&bridge.completions);
@@ -87,12 +87,17 @@ fn open_backend(bridge: &Bridge, kind: &str, config: &str, _client: u64) -> Resu
                 return native(bridge, Arc::new(backend), host, true);
             }
         },
-        "postgres" => Arc::new(postgres::PostgresBackend::open(read(config)?)?),
+        "postgres" => Arc::new(postgres::PostgresBackend::open(read(config)?, warnings)?),
         "redis" => Arc::new(redis::RedisBackend::open(
             read(config)?,
             warnings,
             bridge.event_loop.clone(),
         )?),
+        "redis-client" => {
+            let client = bridge.questions.to(client);
+            let backend = redis::RedisBackend::open_over_client(read(config)?, client)?;
+            return native(bridge, Arc::new(backend), system_host()?, true);
+        }
         "sqlite" => Arc::new(sqlite::SqliteBackend::open(read(config)?)?),
         _ => return Err(Error::invalid_argument("There is no backend of this kind")),
     };

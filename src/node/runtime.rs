@@ -13,6 +13,8 @@ pub(super) fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<io::Result<Runtime>> = OnceLock::new();
     RUNTIME
         .get_or_init(|| {
+            #[cfg(windows)]
+            super::windows::count_suspend();
             Builder::new_multi_thread()
                 .worker_threads(2)
                 .thread_name("syncguard")

@@ -1,8 +1,9 @@
 // Locks in Redis or Valkey: one server, Sentinel or Cluster.
 
 import { createNativeBackend } from "../../native/backend.js";
+import { dismissWith } from "../../native/questions.js";
 import { createManagedLock, reading } from "../shared.js";
-import { createEvalBackend } from "./eval.js";
+import { appointClient } from "./client.js";
 import { readTarget } from "./target.js";
 
 const CAPABILITIES = /** @type {const} */ ({
@@ -20,9 +21,14 @@ export function createRedisBackend(target, options) {
   const { client, config, hooks } = reading("createRedisBackend()", () =>
     readTarget(target, options),
   );
-  return client === undefined
-    ? createNativeBackend("redis", config, hooks, CAPABILITIES)
-    : createEvalBackend(client, config, hooks, CAPABILITIES);
+  if (client === undefined) return createNativeBackend("redis", config, hooks, CAPABILITIES);
+  const asked = appointClient(client);
+  const cluster = client.kind.endsWith("-cluster");
+  const { connectTimeoutMs: _unused, ...rest } = config;
+  const overClient = { ...rest, cluster };
+  const backend = createNativeBackend("redis-client", overClient, hooks, CAPABILITIES, asked);
+  dismissWith(backend, asked);
+  return backend;
 }
 
 /**

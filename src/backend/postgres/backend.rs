@@ -14,7 +14,7 @@ use super::sql::{Arg, Schema};
 use super::watch::Watches;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
-    ReleaseOutcome, Watch,
+    ReleaseOutcome, Warnings, Watch,
 };
 use crate::error::{Error, Result};
 use crate::lock::{Fence, Key, LockId, Ttl, fence};
@@ -30,7 +30,7 @@ pub struct PostgresBackend {
 
 impl PostgresBackend {
     /// Connects on first use.
-    pub fn open(config: PostgresConfig) -> Result<Self> {
+    pub fn open(config: PostgresConfig, warnings: Warnings) -> Result<Self> {
         let config = config.check()?;
         let schema = Schema::new(&config.locks, &config.counters, config.operation_timeout);
         let (locks, cleanup_in_is_locked) = (config.locks.quoted(), config.cleanup_in_is_locked);
@@ -40,7 +40,7 @@ impl PostgresBackend {
             schema,
             cleanup_in_is_locked,
             cleaning_up: Arc::default(),
-            watches: keeps_sessions.then(|| Watches::new(client.clone(), locks)),
+            watches: keeps_sessions.then(|| Watches::new(client.clone(), locks, warnings)),
             client,
         })
     }

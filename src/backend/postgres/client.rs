@@ -156,7 +156,7 @@ impl Client {
     fn busy(&self) -> Error {
         let server = self.server();
         Error::timeout(format!(
-            "No connection to {server} became free in time: all of the pool are busy"
+            "No connection to {server} was ready in time: all of the pool are busy, or connecting takes long"
         ))
     }
 

@@ -6,17 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 
 use super::client::Client;
-use super::config::RedisConfig;
+use super::config::{ClientConfig, RedisConfig};
 use super::format::json;
 use super::format::keys::Keyspace;
 use super::format::reply::{self, Presence};
-use super::format::scripts::{self, Call};
+use super::format::scripts::{self, Args, Call, TOLERANCE_MS};
+use super::transport::eval::Eval;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
     ReleaseOutcome, Warnings, Watch,
 };
 use crate::error::{Error, Result};
 use crate::event_loop::EventLoop;
+use crate::foreign::Foreign;
 use crate::lock::{Key, LockId, Ttl};
 
 const DEFAULT_PREFIX: &str = "syncguard";
@@ -39,13 +41,25 @@ impl RedisBackend {
         let prefix = config.key_prefix.as_deref().unwrap_or(DEFAULT_PREFIX);
         let keyspace = Keyspace::new(prefix, config.is_cluster(), &config.client_key_prefix)?;
         let cleanup_in_is_locked = config.cleanup_in_is_locked;
-        let client = Arc::new(Client::open(config, &keyspace, warnings, home)?);
-        Ok(Self {
+        let client = Client::open(config, &keyspace, warnings, home)?;
+        Ok(Self::new(keyspace, client, cleanup_in_is_locked))
+    }
+
+    /// Over a client that the program has. It is not closed with the backend.
+    pub fn open_over_client(config: ClientConfig, client: Arc<dyn Foreign>) -> Result<Self> {
+        let prefix = config.key_prefix.as_deref().unwrap_or(DEFAULT_PREFIX);
+        let keyspace = Keyspace::new(prefix, config.cluster, "")?;
+        let client = Client::Foreign(Eval::new(client, config.operation_timeout()?));
+        Ok(Self::new(keyspace, client, config.cleanup_in_is_locked))
+    }
+
+    fn new(keyspace: Keyspace, client: Client, cleanup_in_is_locked: bool) -> Self {
+        Self {
             keyspace,
-            client,
+            client: Arc::new(client),
             cleanup_in_is_locked,
             cleaning: Arc::default(),
-        })
+        }
     }
 
     /// Nobody waits for it, and there is never more than one at a time.
@@ -64,7 +78,7 @@ impl RedisBackend {
                 .run(&Call {
                     script: &scripts::CLEANUP,
                     keys: &[&lock_key, &index],
-                    args: &[lock_id.as_str()],
+                    args: Args::same(&[lock_id.as_str()]),
                 })
                 .await;
             cleaning.store(false, Ordering::Relaxed);
@@ -82,14 +96,15 @@ impl Backend for RedisBackend {
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
         let keys = self.keyspace.lock_keys(&request.key)?;
         let index = self.keyspace.index_key(request.lock_id)?;
+        let (lock_id, key) = (request.lock_id.as_str(), request.key.as_str());
+        let ttl_ms = request.ttl.ms().to_string();
         let call = Call {
             script: &scripts::ACQUIRE,
             keys: &[&keys.lock, &index, &keys.fence],
-            args: &[
-                request.lock_id.as_str(),
-                &request.ttl.ms().to_string(),
-                &json::escape(request.key.as_str()),
-            ],
+            args: Args {
+                lean: &[lock_id, &ttl_ms, &json::escape(key)],
+                documented: &[lock_id, &ttl_ms, TOLERANCE_MS, &keys.lock, key],
+            },
         };
         reply::acquired(self.client.run(&call).await?)
     }
@@ -98,16 +113,23 @@ impl Backend for RedisBackend {
         let call = Call {
             script: &scripts::RELEASE,
             keys: &[&self.keyspace.index_key(lock_id)?],
-            args: &[lock_id.as_str()],
+            args: Args {
+                lean: &[lock_id.as_str()],
+                documented: &[lock_id.as_str(), TOLERANCE_MS],
+            },
         };
         reply::released(self.client.run(&call).await?)
     }
 
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
+        let ttl_ms = ttl.ms().to_string();
         let call = Call {
             script: &scripts::EXTEND,
             keys: &[&self.keyspace.index_key(lock_id)?],
-            args: &[lock_id.as_str(), &ttl.ms().to_string()],
+            args: Args {
+                lean: &[lock_id.as_str(), &ttl_ms],
+                documented: &[lock_id.as_str(), TOLERANCE_MS, &ttl_ms],
+            },
         };
         reply::extended(self.client.run(&call).await?)
     }
@@ -117,7 +139,7 @@ impl Backend for RedisBackend {
         let call = Call {
             script: &scripts::IS_LOCKED,
             keys: &[&lock_key],
-            args: &[],
+            args: Args::same(&[]),
         };
         match reply::presence(self.client.run(&call).await?)? {
             Presence::Locked => Ok(true),
@@ -139,7 +161,10 @@ impl Backend for RedisBackend {
         let call = Call {
             script: &scripts::LOOKUP,
             keys: &[&key],
-            args: &[lock_id],
+            args: Args {
+                lean: &[lock_id],
+                documented: &[lock_id, TOLERANCE_MS],
+            },
         };
         reply::found(self.client.run(&call).await?)
     }
@@ -151,15 +176,11 @@ impl Backend for RedisBackend {
                 "Not a place in a list of locks: pass what the page before said",
             ));
         }
+        let args = [cursor, &self.keyspace.fence_start(), &limit.to_string()];
         let call = Call {
             script: &scripts::LIST,
             keys: &[self.keyspace.start()],
-            args: &[
-                cursor,
-                &self.keyspace.pattern(),
-                &self.keyspace.fence_start(),
-                &limit.to_string(),
-            ],
+            args: Args::same(&args),
         };
         reply::page(self.client.run(&call).await?, &self.keyspace)
     }
@@ -173,14 +194,14 @@ impl Backend for RedisBackend {
                 // until its time is over, and leads nowhere.
                 &self.keyspace.index_start(),
             ],
-            args: &[],
+            args: Args::same(&[]),
         };
         reply::taken_away(self.client.run(&call).await?)
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
         let lock_key = self.keyspace.lock_keys(key).ok()?.lock;
-        Some(self.client.watch(&lock_key))
+        self.client.watch(&lock_key)
     }
 
     fn obstacle(&self) -> Option<Error> {

@@ -1,4 +1,4 @@
-//! Runs calls on the server that a configuration leads to.
+//! Runs calls, over a connection of our own or over a client that the program has.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use super::config::{Deployment, RedisConfig};
 use super::format::keys::Keyspace;
 use super::format::scripts::Call;
 use super::transport::dialer::Dialer;
+use super::transport::eval::Eval;
 use super::transport::link::Link;
 use super::transport::topology::{Nat, Topology};
 use super::watch::Watching;
@@ -17,9 +18,9 @@ use crate::error::{Error, Result};
 use crate::event_loop::EventLoop;
 use crate::lock::LockId;
 
-pub(super) struct Client {
-    link: Link,
-    watching: Watching,
+pub(super) enum Client {
+    Native { link: Link, watching: Watching },
+    Foreign(Eval),
 }
 
 impl Client {
@@ -67,28 +68,41 @@ impl Client {
             },
         };
         let topology = Arc::new(topology);
-        Ok(Self {
+        Ok(Self::Native {
             watching: Watching::new(Arc::clone(&topology), &dialer, connect_timeout),
             link: Link::new(topology, dialer, connect_timeout, home),
         })
     }
 
     /// What the script answered.
-    pub(super) fn run(&self, call: &Call<'_>) -> impl Future<Output = Result<Value>> + Send {
-        self.link.run(call)
+    pub(super) async fn run(&self, call: &Call<'_>) -> Result<Value> {
+        match self {
+            Self::Native { link, .. } => link.run(call).await,
+            // In a box: the future of the usual case stays small.
+            Self::Foreign(eval) => Box::pin(eval.run(call)).await,
+        }
     }
 
-    pub(super) fn watch(&self, lock_key: &str) -> Box<dyn Watch> {
-        self.watching.watch(lock_key)
+    /// Nothing over a client, which cannot tell.
+    pub(super) fn watch(&self, lock_key: &str) -> Option<Box<dyn Watch>> {
+        match self {
+            Self::Native { watching, .. } => Some(watching.watch(lock_key)),
+            Self::Foreign(_) => None,
+        }
     }
 
     /// What went wrong last while calls wait for a connection.
     pub(super) fn obstacle(&self) -> Option<Error> {
-        self.link.obstacle()
+        match self {
+            Self::Native { link, .. } => link.obstacle(),
+            Self::Foreign(_) => None,
+        }
     }
 
     pub(super) fn close(&self) {
-        self.watching.close();
-        self.link.close();
+        if let Self::Native { link, watching } = self {
+            watching.close();
+            link.close();
+        }
     }
 }

@@ -30,6 +30,27 @@ pub struct RedisConfig {
     pub(super) operation_timeout_ms: Option<f64>,
 }
 
+/// What a backend over a client that the program has is made from.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClientConfig {
+    /// `syncguard` when it is not given.
+    pub(super) key_prefix: Option<String>,
+    /// Whether the client is one of a cluster.
+    #[serde(default)]
+    pub(super) cluster: bool,
+    #[serde(default)]
+    pub(super) cleanup_in_is_locked: bool,
+    /// How long the client may take for an answer: 5000 when it is not given.
+    operation_timeout_ms: Option<f64>,
+}
+
+impl ClientConfig {
+    pub(super) fn operation_timeout(&self) -> Result<Duration> {
+        timeout("operationTimeoutMs", self.operation_timeout_ms)
+    }
+}
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(
     tag = "kind",

@@ -199,6 +199,11 @@ pub(super) fn silent() -> Error {
     Error::timeout("The Redis server did not answer in time (operationTimeoutMs)")
 }
 
+/// A client that the program has.
+pub(super) fn silent_client() -> Error {
+    Error::timeout("The Redis client did not answer in time (operationTimeoutMs)")
+}
+
 pub(super) fn unreachable(node: &Node, cause: impl ToString) -> Error {
     Error::unavailable(format!(
         "The Redis server at {node} could not be reached (connectTimeoutMs)"
@@ -234,11 +239,13 @@ pub(super) fn closed() -> Error {
 }
 
 pub(super) fn unexpected_reply() -> Error {
-    Error::internal("Redis answered with something unexpected: is there a proxy in between?")
+    Error::internal(
+        "Redis answered with something unexpected: is there a proxy in between, or an eval() that is not that of a Redis client?",
+    )
 }
 
 /// What an error line of the protocol means, for those who got it through another client.
-pub fn server_error(line: &str) -> Error {
+pub(crate) fn server_error(line: &str) -> Error {
     let line = line.lines().next().unwrap_or_default();
     match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) {
         Ok(redis::Value::ServerError(error)) => from_server(&error),

@@ -19,7 +19,6 @@ mod transport;
 mod watch;
 
 pub use backend::RedisBackend;
-pub use config::RedisConfig;
-pub use error::server_error;
+pub use config::{ClientConfig, RedisConfig};
 #[cfg(feature = "node")]
-pub(crate) use format::{json, keys, scripts};
+pub(crate) use error::server_error;

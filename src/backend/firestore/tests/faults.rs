@@ -61,14 +61,14 @@ async fn an_undone_acquire_cannot_happen_later() {
     let backend = server.hasty_backend();
     server
         .faults
-        .set("Commit", [Fault::Late(Duration::from_millis(1000))]);
+        .set("Commit", [Fault::Late(Duration::from_millis(3000))]);
     let (lock_id, error) = failing_acquire(&backend).await;
     assert!(error.outcome_unknown);
     // Being turned away once does not make it forget what is to be done.
     server.faults.set("Commit", [Fault::Status(10)]);
     let undone = backend.release(lock_id).await.unwrap();
     assert_eq!(undone, ReleaseOutcome::Missed(Miss::NotFound));
-    sleep_ms(1000).await;
+    sleep_ms(3000).await;
     assert!(!backend.is_locked(&key("a")).await.unwrap());
     // The undo used the fence up, so that the late commit could not.
     let next = acquire(&backend, "a", 1000).await.unwrap().unwrap();

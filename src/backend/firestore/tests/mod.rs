@@ -68,7 +68,7 @@ impl Server {
 
     /// For operations that are meant to run into their limit.
     fn hasty_backend(&self) -> FirestoreBackend {
-        self.backend_with(|config| config.operation_timeout_ms = 500)
+        self.backend_with(|config| config.operation_timeout_ms = 1_500)
     }
 
     fn backend_with(&self, change: impl FnOnce(&mut FirestoreConfig)) -> FirestoreBackend {

@@ -1,10 +1,12 @@
 //! Getting in.
 //!
-//! - [`url`], [`params`] and [`sslmode`] where the server is and how to get in, [`tls`] rustls
+//! - [`url`], [`params`] and [`sslmode`] where the server is and how to get in, [`place`] what it is
+//!   called, [`tls`] rustls
 //! - [`session`] one connection, [`dialer`] how connections are made
 
 mod dialer;
 mod params;
+mod place;
 mod session;
 mod sslmode;
 mod tls;

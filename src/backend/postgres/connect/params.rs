@@ -8,6 +8,7 @@ use tokio_postgres::config::{
     ChannelBinding, Config, Host, LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs,
 };
 
+use super::place;
 use super::sslmode::SslParams;
 use super::url;
 use crate::backend::tls::{Tls, TlsOptions};
@@ -193,7 +194,7 @@ fn build(mut all: BTreeMap<String, String>, tls: Option<TlsOptions>) -> Result<T
             .as_ref()
             .and_then(|options| options.servername.clone()),
         tls: options.map(Tls::new).transpose()?,
-        server: name(&config).into(),
+        server: place::name(&config).into(),
         config,
         connect_timeout,
         pooled,
@@ -202,29 +203,6 @@ fn build(mut all: BTreeMap<String, String>, tls: Option<TlsOptions>) -> Result<T
 
 fn is_socket(host: &Host) -> bool {
     !matches!(host, Host::Tcp(_))
-}
-
-/// "PostgreSQL at a:5432, b:5432"
-fn name(config: &Config) -> String {
-    let ports = config.get_ports();
-    let port = |index: usize| ports.get(index).or(ports.first()).copied().unwrap_or(5432);
-    let tcp = |host: &str, index| match host.contains(':') {
-        true => format!("[{host}]:{}", port(index)),
-        false => format!("{host}:{}", port(index)),
-    };
-    let hosts = config.get_hosts().iter().enumerate();
-    let mut places: Vec<_> = hosts
-        .map(|(index, host)| match host {
-            Host::Tcp(host) => tcp(host, index),
-            #[cfg(unix)]
-            Host::Unix(path) => format!("{}/.s.PGSQL.{}", path.display(), port(index)),
-        })
-        .collect();
-    if places.is_empty() {
-        let addresses = config.get_hostaddrs().iter().enumerate();
-        places.extend(addresses.map(|(index, address)| tcp(&address.to_string(), index)));
-    }
-    format!("PostgreSQL at {}", places.join(", "))
 }
 
 fn is_utf8(encoding: &str) -> bool {
@@ -298,24 +276,6 @@ mod tests {
             TargetSessionAttrs::ReadWrite
         );
         assert!(super::tests::target("postgres://a,b,c/d?port=1,2").is_err());
-    }
-
-    #[test]
-    fn what_the_server_is_called() {
-        let server = |url| target(url).unwrap().server.to_string();
-        assert_eq!(
-            server("postgres://u:secret@a,[::1]:6000/d"),
-            "PostgreSQL at a:5432, [::1]:6000"
-        );
-        assert_eq!(
-            server("postgres://u:secret@/d?hostaddr=10.0.0.1&port=7"),
-            "PostgreSQL at 10.0.0.1:7"
-        );
-        #[cfg(unix)]
-        assert_eq!(
-            server("postgres://u:secret@/d?host=/run/pg"),
-            "PostgreSQL at /run/pg/.s.PGSQL.5432"
-        );
     }
 
     #[test]

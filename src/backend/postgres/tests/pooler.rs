@@ -12,7 +12,7 @@ use tokio_postgres::{Client, NoTls};
 
 use super::server::{Server, command, free_port, request, unique};
 use crate::backend::postgres::PostgresBackend;
-use crate::backend::{Backend, Watch};
+use crate::backend::{Backend, Warnings, Watch};
 
 const POOL: usize = 3;
 const SOON: Duration = Duration::from_secs(10);
@@ -103,7 +103,7 @@ impl Pooler {
         ));
         config.table_name = unique("locks");
         config.fence_table_name = unique("fences");
-        let backend = PostgresBackend::open(config).unwrap();
+        let backend = PostgresBackend::open(config, Warnings::new(|_| {})).unwrap();
         backend.setup().await.unwrap();
         backend
     }

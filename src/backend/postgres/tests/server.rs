@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls, SimpleQueryMessage};
 
 use crate::backend::postgres::{PostgresBackend, PostgresConfig};
-use crate::backend::{AcquireRequest, Backend};
+use crate::backend::{AcquireRequest, Backend, Warnings};
 use crate::lock::{Key, LockId, Ttl};
 
 pub struct Server {
@@ -141,7 +141,7 @@ impl Server {
         config.fence_table_name = unique("fences");
         let (locks, fences) = (config.table_name.clone(), config.fence_table_name.clone());
         change(&mut config);
-        let backend = PostgresBackend::open(config).unwrap();
+        let backend = PostgresBackend::open(config, Warnings::new(|_| {})).unwrap();
         backend.setup().await.unwrap();
         Tables {
             backend,

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::proof::prove;
 use super::{Shared, State};
+use crate::backend::Warnings;
 use crate::backend::postgres::connect::{Ear, Session, first_of};
 use crate::backend::postgres::sql::literal;
 use crate::error::{Error, Result};
@@ -31,9 +32,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How soon to ask again for a sign that a release was in the way of: it is a matter of microseconds.
 const SIGN_PAUSE: Duration = Duration::from_millis(10);
-/// The server has room for 64 locks for each connection it allows, unless it is told otherwise, and
-/// everybody shares it. Each process that waits has another connection besides this one, so that
-/// signs alone can never fill it. Who gets no sign polls.
+/// Unless it is told otherwise the server has room for 64 locks for each connection that it allows.
+/// Who listens has two connections at least, so that signs alone never fill it. Who gets no sign
+/// polls.
 const MAX_SIGNS: usize = 100;
 
 /// Until nobody waits any more.
@@ -67,7 +68,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         let mut state = shared.state();
         state.forget_signs();
         if unfit {
-            complain(&mut state);
+            complain(&mut state, &shared.warnings);
             state.not_before = Some(Instant::now() + UNFIT_PAUSE);
         } else {
             let random = 0.5 + rand::random::<f64>() / 2.0;
@@ -77,12 +78,10 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-fn complain(state: &mut State) {
-    let debug = std::env::var_os("SYNCGUARD_DEBUG").is_some_and(|value| value == "true");
-    if debug && !state.has_complained {
-        state.has_complained = true;
-        eprintln!(
-            "[SyncGuard] Notifications of PostgreSQL do not arrive, probably because of a pooler: waiting is done by polling"
+fn complain(state: &mut State, warnings: &Warnings) {
+    if !std::mem::replace(&mut state.has_complained, true) {
+        warnings.debug(
+            "Notifications of PostgreSQL do not arrive, probably because of a pooler: waiting is done by polling",
         );
     }
 }
@@ -152,7 +151,7 @@ impl<'a> Listener<'a> {
     /// Gives signs for the keys that are waited for now, and takes the others back. Whether every
     /// one that was asked for could be given.
     async fn update_signs(&mut self) -> Result<bool> {
-        let unwanted: Vec<_> = self.unwanted();
+        let unwanted = self.unwanted();
         let missing = self.missing(MAX_SIGNS - (self.signs.len() - unwanted.len()));
         let (table, pid) = (&self.table, &self.pid);
         let mut message = String::new();

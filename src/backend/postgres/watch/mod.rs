@@ -16,16 +16,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::client::Client;
-use crate::backend::Watch;
+use crate::backend::{Warnings, Watch};
 
 /// The watches of a backend. They end with it.
 pub(super) struct Watches(Arc<Shared>);
 
 impl Watches {
     /// `table` is quoted.
-    pub(super) fn new(client: Client, table: String) -> Self {
+    pub(super) fn new(client: Client, table: String, warnings: Warnings) -> Self {
         Self(Arc::new(Shared {
             client,
+            warnings,
             table,
             runtime: Handle::current(),
             state: Mutex::default(),
@@ -56,6 +57,7 @@ impl Drop for Watches {
 
 struct Shared {
     client: Client,
+    warnings: Warnings,
     table: String,
     runtime: Handle,
     state: Mutex<State>,

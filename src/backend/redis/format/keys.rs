@@ -74,12 +74,11 @@ impl Keyspace {
 
     /// Whether a key, as it stands, could name a fence counter or an index of another key.
     fn is_dangerous(&self, key: &str) -> bool {
-        if let Some(lock_id) = key.strip_prefix("id:") {
-            return LockId::parse(lock_id).is_ok();
+        match key.split_once(':') {
+            Some(("id", rest)) => LockId::parse(rest).is_ok(),
+            Some(("fence", _)) => key.starts_with(&self.fence_start()),
+            _ => false,
         }
-        key.strip_prefix("fence:")
-            .and_then(|rest| rest.strip_prefix(&self.prefix))
-            .is_some_and(|rest| rest.starts_with(separator(&self.prefix)))
     }
 
     pub(crate) fn index_key(&self, lock_id: LockId) -> Result<String> {
@@ -100,30 +99,15 @@ impl Keyspace {
         &self.start
     }
 
-    /// What the names of fence counters start with, unless they are shortened.
+    /// How the names of fence counters go on, unless they are shortened.
     pub(crate) fn fence_start(&self) -> String {
-        let Self { prefix, start, .. } = self;
-        format!("{start}fence:{prefix}{}", separator(prefix))
+        format!("fence:{}{}", self.prefix, separator(&self.prefix))
     }
 
-    /// A pattern, as Redis has them, that all names match.
-    pub(crate) fn pattern(&self) -> String {
-        let mut pattern = String::with_capacity(self.start.len() + 1);
-        for c in self.start.chars() {
-            if matches!(c, '*' | '?' | '[' | '\\') {
-                pattern.push('\\');
-            }
-            pattern.push(c);
-        }
-        pattern.push('*');
-        pattern
-    }
-
-    /// Whether the lock of the user's key `key` is stored under `name`.
+    /// Whether the lock of the user's key `key` is stored under `name`, to be put after the start.
     pub(crate) fn is_name_of(&self, name: &str, key: &str) -> bool {
-        Key::new(key)
-            .and_then(|key| self.lock_keys(&key))
-            .is_ok_and(|keys| keys.lock == name)
+        let keys = Key::new(key).and_then(|key| self.lock_keys(&key));
+        keys.is_ok_and(|keys| keys.lock.strip_prefix(&self.start) == Some(name))
     }
 
     /// Whether even the fence key of a key with this many bytes fits without being shortened.
@@ -247,12 +231,6 @@ mod tests {
         assert!(Keyspace::new(&"p".repeat(900), false, "").is_ok());
     }
 
-    #[test]
-    fn a_pattern_means_its_characters() {
-        let keyspace = Keyspace::new("a*b?c[d]\\", false, "").unwrap();
-        assert_eq!(keyspace.pattern(), "a\\*b\\?c\\[d]\\\\:*");
-    }
-
     const LIKE_OURS: &str =
         "((fence:|id:|syncguard:|\\{t\\}:|a:|é:|[a-z]){1,4}|(a:)?id:[a-zA-Z0-9_-]{21,23})";
 
@@ -293,7 +271,8 @@ mod tests {
             let lock = keys(&a).lock;
             prop_assert_ne!(&lock, &keys(&b).fence);
             prop_assert_ne!(&lock, &keys(&a).fence);
-            prop_assert!(!lock.starts_with(&keyspace.fence_start()));
+            let name = lock.strip_prefix(keyspace.start()).unwrap();
+            prop_assert!(!name.starts_with(&keyspace.fence_start()));
             let lock_id = lock.strip_prefix(&keyspace.index_start());
             prop_assert!(lock_id.is_none_or(|id| LockId::parse(id).is_err()));
         }

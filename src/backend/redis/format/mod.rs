@@ -3,7 +3,7 @@
 //! [`keys`] and [`json`] are names and data, [`scripts`] the operations (each is one Lua script, so it
 //! is atomic), [`reply`] their answers.
 
-pub(crate) mod json;
-pub(crate) mod keys;
+pub(super) mod json;
+pub(super) mod keys;
 pub(super) mod reply;
-pub(crate) mod scripts;
+pub(super) mod scripts;

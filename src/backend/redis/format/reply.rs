@@ -13,47 +13,58 @@ use crate::lock::ttl::MAX_TTL_MS;
 use crate::lock::{Fence, LockId};
 
 pub(crate) fn acquired(reply: Value) -> Result<AcquireOutcome> {
+    if number(&reply) == Some(0) {
+        return Ok(AcquireOutcome::Locked { free_in: None });
+    }
+    // If this cannot be read there may be a lock all the same.
+    granted_or_not(reply).map_err(Error::outcome_unknown)
+}
+
+fn granted_or_not(reply: Value) -> Result<AcquireOutcome> {
     match reply {
-        Value::Int(left @ ..0) => Ok(AcquireOutcome::Locked {
+        Value::Array(parts) if parts.len() == 2 => {
+            let (0, left) = read::<(i64, i64)>(Value::Array(parts))? else {
+                return Err(error::unexpected_reply());
+            };
             // Whatever somebody else may have stored as its end.
-            free_in: Some(Duration::from_millis(left.unsigned_abs().min(MAX_TTL_MS))),
-        }),
-        // If this cannot be read there may be a lock all the same.
-        reply => granted(reply).map_err(Error::outcome_unknown),
+            let left = u64::try_from(left).unwrap_or(MAX_TTL_MS).min(MAX_TTL_MS);
+            Ok(AcquireOutcome::Locked {
+                free_in: Some(Duration::from_millis(left)),
+            })
+        }
+        reply => {
+            let (1, fence, expires_at_ms) = read::<(i64, String, u64)>(reply)? else {
+                return Err(error::unexpected_reply());
+            };
+            Ok(AcquireOutcome::Acquired {
+                fence: Fence::parse(&fence)?,
+                expires_at_ms,
+            })
+        }
     }
 }
 
-fn granted(reply: Value) -> Result<AcquireOutcome> {
-    let (1, fence, expires_at_ms) = read::<(i64, String, u64)>(reply)? else {
-        return Err(error::unexpected_reply());
-    };
-    Ok(AcquireOutcome::Acquired {
-        fence: Fence::parse(&fence)?,
-        expires_at_ms,
-    })
-}
-
 pub(crate) fn released(reply: Value) -> Result<ReleaseOutcome> {
-    match reply {
-        Value::Int(1) => Ok(ReleaseOutcome::Released),
-        reply => Ok(ReleaseOutcome::Missed(missed(reply)?)),
+    match number(&reply) {
+        Some(1) => Ok(ReleaseOutcome::Released),
+        code => Ok(ReleaseOutcome::Missed(missed(code)?)),
     }
 }
 
 pub(crate) fn extended(reply: Value) -> Result<ExtendOutcome> {
     match reply {
-        Value::Array(_) => {
-            let (_, expires_at_ms): (i64, u64) = read(reply)?;
-            Ok(ExtendOutcome::Extended { expires_at_ms })
-        }
-        reply => Ok(ExtendOutcome::Missed(missed(reply)?)),
+        Value::Array(_) => match read(reply)? {
+            (1i64, expires_at_ms) => Ok(ExtendOutcome::Extended { expires_at_ms }),
+            _ => Err(error::unexpected_reply()),
+        },
+        reply => Ok(ExtendOutcome::Missed(missed(number(&reply))?)),
     }
 }
 
-fn missed(reply: Value) -> Result<Miss> {
-    match reply {
-        Value::Int(-2) => Ok(Miss::Expired),
-        Value::Int(0 | -1) => Ok(Miss::NotFound),
+fn missed(code: Option<i64>) -> Result<Miss> {
+    match code {
+        Some(-2) => Ok(Miss::Expired),
+        Some(0 | -1) => Ok(Miss::NotFound),
         _ => Err(error::unexpected_reply()),
     }
 }
@@ -67,20 +78,23 @@ pub(crate) enum Presence {
 }
 
 pub(crate) fn presence(reply: Value) -> Result<Presence> {
-    match reply {
-        Value::Int(1) => Ok(Presence::Locked),
-        Value::Int(0) => Ok(Presence::Free),
-        reply => {
-            let text: String = read(reply)?;
-            Ok(LockId::parse(&text).map_or(Presence::Free, Presence::Stale))
+    match number(&reply) {
+        Some(1) => Ok(Presence::Locked),
+        Some(0) => Ok(Presence::Free),
+        _ => {
+            let lock_id = LockId::parse(&read::<String>(reply)?);
+            lock_id.map_or_else(
+                |_| Err(error::unexpected_reply()),
+                |id| Ok(Presence::Stale(id)),
+            )
         }
     }
 }
 
 pub(crate) fn taken_away(reply: Value) -> Result<bool> {
-    match reply {
-        Value::Int(1) => Ok(true),
-        Value::Int(0) => Ok(false),
+    match number(&reply) {
+        Some(1) => Ok(true),
+        Some(0) => Ok(false),
         _ => Err(error::unexpected_reply()),
     }
 }
@@ -139,6 +153,15 @@ pub(crate) fn page(reply: Value, keyspace: &Keyspace) -> Result<Page> {
     })
 }
 
+/// Some clients make texts of all numbers.
+fn number(reply: &Value) -> Option<i64> {
+    match reply {
+        Value::Int(number) => Some(*number),
+        Value::BulkString(text) => str::from_utf8(text).ok()?.parse().ok(),
+        _ => None,
+    }
+}
+
 fn read<T: FromRedisValue>(value: Value) -> Result<T> {
     T::from_redis_value(value).map_err(|_| error::unexpected_reply())
 }
@@ -150,31 +173,69 @@ mod tests {
     #[test]
     fn nonsense_is_an_error() {
         let nonsense = || Value::SimpleString("nonsense".to_owned());
-        let fence = || Value::SimpleString("000000000000001".to_owned());
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let fence = || text("000000000000001");
+        let too_large = || text("900000000000001");
         for no_grant in [
             nonsense(),
-            Value::Int(0),
+            Value::Nil,
             Value::Int(1),
+            Value::Int(-1),
+            text("1"),
+            Value::Array(vec![]),
             Value::Array(vec![Value::Int(1), Value::Int(2)]),
             Value::Array(vec![Value::Int(2), fence(), Value::Int(3)]),
+            Value::Array(vec![Value::Int(0), fence(), Value::Int(3)]),
             Value::Array(vec![Value::Int(1), Value::Int(7), Value::Int(3)]),
+            Value::Array(vec![Value::Int(1), fence(), Value::Nil]),
+            Value::Array(vec![Value::Int(1), too_large(), Value::Int(3)]),
         ] {
             assert!(acquired(no_grant).unwrap_err().outcome_unknown);
         }
-        assert!(released(nonsense()).is_err());
-        assert!(extended(nonsense()).is_err());
-        assert!(extended(Value::Array(vec![nonsense()])).is_err());
+        for nonsense in [nonsense(), Value::Nil, Value::Int(2), Value::Array(vec![])] {
+            assert!(released(nonsense.clone()).is_err());
+            assert!(extended(nonsense.clone()).is_err());
+            assert!(presence(nonsense.clone()).is_err());
+            assert!(taken_away(nonsense).is_err());
+        }
+        assert!(extended(Value::Int(1)).is_err());
+        assert!(extended(Value::Array(vec![Value::Int(0), Value::Int(5)])).is_err());
         assert!(found(Value::BulkString(b"{}".to_vec())).is_err());
-        assert_eq!(presence(nonsense()).unwrap(), Presence::Free);
-        assert!(presence(Value::Nil).is_err());
+        assert!(found(Value::Int(1)).is_err());
+    }
+
+    #[test]
+    fn numbers_may_be_texts() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        assert_eq!(
+            acquired(text("0")).unwrap(),
+            AcquireOutcome::Locked { free_in: None }
+        );
+        let parts = vec![text("1"), text("000000000000007"), text("1700000000000")];
+        let granted = acquired(Value::Array(parts)).unwrap();
+        assert!(matches!(
+            granted,
+            AcquireOutcome::Acquired { fence, expires_at_ms: 1_700_000_000_000 } if fence.value() == 7
+        ));
+        assert_eq!(released(text("1")).unwrap(), ReleaseOutcome::Released);
+        let missed = ReleaseOutcome::Missed(Miss::Expired);
+        assert_eq!(released(text("-2")).unwrap(), missed);
+        let extended = extended(Value::Array(vec![text("1"), text("5")])).unwrap();
+        assert_eq!(extended, ExtendOutcome::Extended { expires_at_ms: 5 });
+        assert_eq!(presence(text("1")).unwrap(), Presence::Locked);
     }
 
     #[test]
     fn how_long_it_is_locked_is_a_sane_time() {
-        for (reply, ms) in [(-1, 1), (-5000, 5000), (i64::MIN, MAX_TTL_MS)] {
+        for (left, ms) in [
+            (1, 1),
+            (5000, 5000),
+            (i64::MAX, MAX_TTL_MS),
+            (i64::MIN, MAX_TTL_MS),
+        ] {
             let free_in = Some(Duration::from_millis(ms));
-            let locked = acquired(Value::Int(reply)).unwrap();
-            assert_eq!(locked, AcquireOutcome::Locked { free_in });
+            let reply = Value::Array(vec![Value::Int(0), Value::Int(left)]);
+            assert_eq!(acquired(reply).unwrap(), AcquireOutcome::Locked { free_in });
         }
     }
 

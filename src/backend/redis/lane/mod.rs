@@ -204,6 +204,9 @@ impl Lane {
                 None => state.given_up -= 1,
             }
         }
+        if rest.len() > resp::MAX_BYTES {
+            return Err(error::not_redis());
+        }
         let used = state.input.len() - rest.len();
         state.input.drain(..used);
         Ok(())

@@ -8,18 +8,20 @@ use crate::error::Result;
 
 /// Deeper than any of our replies.
 const MAX_DEPTH: usize = 4;
+/// Larger than any of them: a page of locks is the largest.
+pub(crate) const MAX_BYTES: usize = 1 << 20;
 
 /// Appends the call by its script's hash.
 pub(crate) fn write_call(out: &mut Vec<u8>, call: &Call<'_>) {
-    write_header(out, b'*', 3 + call.keys.len() + call.args.len());
+    write_header(out, b'*', 3 + call.keys.len() + call.args.lean.len());
     out.extend_from_slice(b"$7\r\nEVALSHA\r\n");
-    write_text(out, call.script.hash());
+    write_text(out, &call.script.lean.hash);
     let mut digits = [0; 20];
     let count = decimal(call.keys.len(), &mut digits);
     write_header(out, b'$', count.len());
     out.extend_from_slice(count);
     out.extend_from_slice(b"\r\n");
-    for value in call.keys.iter().chain(call.args) {
+    for value in call.keys.iter().chain(call.args.lean) {
         write_text(out, value);
     }
 }
@@ -66,17 +68,16 @@ fn read(bytes: &[u8], depth: usize) -> Result<Option<(Value, &[u8])>> {
             redis::parse_redis_value(&bytes[..line.len() + 2]).map_err(|_| error::not_redis())?
         }
         b'$' => {
-            let Ok(length) = usize::try_from(number(text)?) else {
+            let Some(length) = size(text)? else {
                 return Ok(Some((Value::Nil, rest)));
             };
-            let end = length.checked_add(2).ok_or_else(error::not_redis)?;
-            let Some((text, rest)) = rest.split_at_checked(end) else {
+            let Some((text, rest)) = rest.split_at_checked(length + 2) else {
                 return Ok(None);
             };
             return Ok(Some((Value::BulkString(text[..length].to_vec()), rest)));
         }
         b'*' => {
-            let Ok(count) = usize::try_from(number(text)?) else {
+            let Some(count) = size(text)? else {
                 return Ok(Some((Value::Nil, rest)));
             };
             if depth == MAX_DEPTH {
@@ -108,10 +109,18 @@ fn number(text: &[u8]) -> Result<i64> {
     text.parse().map_err(|_| error::not_redis())
 }
 
+/// Nothing when it is negative.
+fn size(text: &[u8]) -> Result<Option<usize>> {
+    match usize::try_from(number(text)?) {
+        Ok(size) if size > MAX_BYTES => Err(error::not_redis()),
+        size => Ok(size.ok()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::redis::format::scripts;
+    use crate::backend::redis::format::scripts::{self, Args};
     use proptest::prelude::*;
 
     fn wire(value: &Value, out: &mut Vec<u8>) {
@@ -177,8 +186,11 @@ mod tests {
     #[test]
     fn what_is_too_deep_or_too_long_is_refused() {
         assert!(read_value(&b"*1\r\n".repeat(1000)).is_err());
-        assert!(read_value(format!("${}\r\n", i64::MAX).as_bytes()).is_ok());
-        assert!(read_value(b"$99999999999999999999\r\n").is_err());
+        assert!(read_value(format!("${MAX_BYTES}\r\n").as_bytes()).is_ok());
+        for size in ["1048577", "9223372036854775807", "99999999999999999999"] {
+            assert!(read_value(format!("${size}\r\n").as_bytes()).is_err());
+            assert!(read_value(format!("*{size}\r\n").as_bytes()).is_err());
+        }
     }
 
     #[test]
@@ -186,7 +198,7 @@ mod tests {
         let call = Call {
             script: &scripts::ACQUIRE,
             keys: &["lock", "", "é"],
-            args: &["0123456789"],
+            args: Args::same(&["0123456789"]),
         };
         let mut out = Vec::new();
         write_call(&mut out, &call);

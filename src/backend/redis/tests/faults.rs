@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::server::{Server, backend, free_port, request};
+use super::server::{Server, backend, free_port, pour, request};
 use crate::backend::{AcquireOutcome, Backend, ReleaseOutcome};
 use crate::error::ErrorCode;
 
@@ -255,6 +255,34 @@ async fn something_else_on_the_port() {
         .await
         .unwrap_err();
     assert_eq!(error.code, ErrorCode::Internal);
+}
+
+#[tokio::test]
+async fn a_reply_without_an_end_is_not_kept() {
+    use std::io::{Read, Write};
+    for (start, more) in [
+        ("$570000000\r\n", "x"),
+        ("+", "x"),
+        ("*2000000\r\n", ":1\r\n"),
+    ] {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let peer = tokio::task::spawn_blocking(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let greeting = stream.read(&mut [0; 1 << 16]).unwrap();
+            assert!(greeting > 0);
+            stream.write_all(b"+PONG\r\n").unwrap();
+            let request = stream.read(&mut [0; 1 << 16]).unwrap();
+            assert!(request > 0);
+            pour(&mut stream, start, more)
+        });
+        let backend = backend(port, "").unwrap();
+        let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::Internal);
+        assert!(error.outcome_unknown);
+        // Only what the system's buffers take is more than what was read.
+        assert!(peer.await.unwrap() < 32 << 20);
+    }
 }
 
 #[tokio::test]

@@ -9,7 +9,8 @@ use std::time::Duration;
 use redis::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::redis::format::scripts::{self, Call};
+use super::server::pour;
+use crate::backend::redis::format::scripts::{self, Args, Call};
 use crate::backend::redis::lane::wire::Wire;
 use crate::backend::redis::lane::{Answer, Lane, LaneSlot};
 use crate::error::{Error, ErrorCode};
@@ -81,7 +82,7 @@ impl Setup {
         self.slot.send(&Call {
             script: &scripts::RELEASE,
             keys: &[name],
-            args: &[name],
+            args: Args::same(&[name]),
         })
     }
 
@@ -288,6 +289,29 @@ async fn what_is_not_the_protocol_ends_it() {
             assert!(error.outcome_unknown);
         }
         assert_eq!(setup.turn(), Interest::Nothing);
+    }
+}
+
+#[tokio::test]
+async fn a_reply_without_an_end_is_not_kept() {
+    for (start, more) in [
+        ("$570000000\r\n", "x"),
+        ("+", "x"),
+        ("*1000000\r\n", ":1\r\n"),
+    ] {
+        let setup = set_up(LONG);
+        let answer = setup.send("a").unwrap();
+        let mut server = setup.server.try_clone().unwrap();
+        let peer = tokio::task::spawn_blocking(move || pour(&mut server, start, more));
+        let error = setup.answer(answer).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::Internal);
+        assert!(error.outcome_unknown);
+        assert_eq!(setup.turn(), Interest::Nothing);
+        assert!(setup.link_over.is_cancelled());
+        setup.home.watched.lock().unwrap().clear();
+        drop(setup);
+        // Only what the system's buffers take is more than what was read.
+        assert!(peer.await.unwrap() < 32 << 20);
     }
 }
 

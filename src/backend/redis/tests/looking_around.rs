@@ -1,10 +1,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::server::{Server, request};
+use super::server::{Server, Via, over_both, request};
 use crate::backend::redis::RedisBackend;
 use crate::backend::{AcquireOutcome, Backend, LockRecord, Miss, ReleaseOutcome};
 use crate::error::ErrorCode;
 use crate::lock::Key;
+
+over_both!(
+    lists_live_locks_whatever_their_names,
+    lists_nothing_else,
+    pages_are_small_and_none_is_missed,
+    a_place_that_is_none_is_refused,
+    a_lock_is_taken_away_with_all_but_its_counter,
+    only_what_belongs_to_a_lock_is_taken_away,
+);
 
 async fn all(backend: &RedisBackend, limit: usize) -> BTreeMap<String, LockRecord> {
     let mut locks = BTreeMap::new();
@@ -24,10 +33,9 @@ async fn keys(backend: &RedisBackend) -> BTreeSet<String> {
     all(backend, 10).await.into_keys().collect()
 }
 
-#[tokio::test]
-async fn lists_live_locks_whatever_their_names() {
+async fn lists_live_locks_whatever_their_names(via: Via) {
     let server = Server::start(&[]).await;
-    let backend = server.backend("");
+    let backend = via.backend(&server, "");
     let names = [
         "plain".to_owned(),
         "ünïcødé \" / \n".to_owned(),
@@ -50,10 +58,9 @@ async fn lists_live_locks_whatever_their_names() {
     assert!(backend.lookup(&query).await.unwrap().as_ref() == Some(plain));
 }
 
-#[tokio::test]
-async fn lists_nothing_else() {
+async fn lists_nothing_else(via: Via) {
     let server = Server::start(&[]).await;
-    let backend = server.backend("");
+    let backend = via.backend(&server, "");
     let lock = request("k", 30_000);
     backend.acquire(&lock).await.unwrap();
     let stored: String = server.run(&["GET", "syncguard:k"]).await;
@@ -69,24 +76,23 @@ async fn lists_nothing_else() {
     let _: () = server.run(&["SET", "syncguard:long", &long]).await;
     // Prefixes that ours is a part of, or a pattern for.
     for prefix in ["syncguard:sub", "syncguardian", "other"] {
-        let other = server.backend(&format!(r#","keyPrefix":"{prefix}""#));
+        let other = via.backend(&server, &format!(r#","keyPrefix":"{prefix}""#));
         other.acquire(&request("k2", 30_000)).await.unwrap();
         assert_eq!(keys(&other).await, ["k2".to_owned()].into());
     }
     assert_eq!(keys(&backend).await, ["k".to_owned()].into());
-    let odd = server.backend(r#","keyPrefix":"*[a]?\\","clientKeyPrefix":"-^""#);
+    let odd = via.backend(&server, r#","keyPrefix":"-^*[a]?\\""#);
     assert!(keys(&odd).await.is_empty());
     odd.acquire(&request("k3", 30_000)).await.unwrap();
     assert_eq!(keys(&odd).await, ["k3".to_owned()].into());
-    let none = server.backend(r#","keyPrefix":"""#);
+    let none = via.backend(&server, r#","keyPrefix":"""#);
     none.acquire(&request("k4", 30_000)).await.unwrap();
     assert_eq!(keys(&none).await, ["k4".to_owned()].into());
 }
 
-#[tokio::test]
-async fn pages_are_small_and_none_is_missed() {
+async fn pages_are_small_and_none_is_missed(via: Via) {
     let server = Server::start(&[]).await;
-    let backend = server.backend("");
+    let backend = via.backend(&server, "");
     for i in 0..500 {
         let name = format!("k{i}{}", "\u{1}".repeat(500));
         backend.acquire(&request(&name, 60_000)).await.unwrap();
@@ -110,10 +116,9 @@ async fn pages_are_small_and_none_is_missed() {
     assert!(page.locks.len() <= 160, "{}", page.locks.len());
 }
 
-#[tokio::test]
-async fn a_place_that_is_none_is_refused() {
+async fn a_place_that_is_none_is_refused(via: Via) {
     let server = Server::start(&[]).await;
-    let backend = server.backend("");
+    let backend = via.backend(&server, "");
     for bad in ["", "x", "-1", "+1", " 1", "18446744073709551616", "1\r\n"] {
         let error = backend.list(Some(bad), 10).await.err().unwrap();
         assert_eq!(error.code, ErrorCode::InvalidArgument, "{bad}");
@@ -121,10 +126,9 @@ async fn a_place_that_is_none_is_refused() {
     assert!(backend.list(Some("18446744073709551615"), 10).await.is_ok());
 }
 
-#[tokio::test]
-async fn a_lock_is_taken_away_with_all_but_its_counter() {
+async fn a_lock_is_taken_away_with_all_but_its_counter(via: Via) {
     let server = Server::start(&[]).await;
-    let backend = server.backend("");
+    let backend = via.backend(&server, "");
     for name in ["k", "id:AAAAAAAAAAAAAAAAAAAAAA"] {
         let lock = request(name, 30_000);
         let other = request("other", 30_000);
@@ -146,10 +150,9 @@ async fn a_lock_is_taken_away_with_all_but_its_counter() {
     }
 }
 
-#[tokio::test]
-async fn only_what_belongs_to_a_lock_is_taken_away() {
+async fn only_what_belongs_to_a_lock_is_taken_away(via: Via) {
     let server = Server::start(&[]).await;
-    let backend = server.backend("");
+    let backend = via.backend(&server, "");
     let key = Key::new("k").unwrap();
     let id = "AAAAAAAAAAAAAAAAAAAAAA";
     let write = async |lock_id: &str, expires_at_ms: u64| {

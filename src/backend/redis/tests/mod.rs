@@ -1,5 +1,6 @@
-//! Against a real redis-server, and the lane against a peer of its own.
+//! Against a real redis-server; the lane against a peer of its own, and clients that are mocks.
 
+mod client;
 mod faults;
 mod lane;
 mod looking_around;

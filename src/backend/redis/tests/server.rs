@@ -1,17 +1,68 @@
 //! A real redis-server for one test.
 
-use std::net::TcpListener;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue};
 
+use super::client::Forward;
 use crate::backend::redis::RedisBackend;
 use crate::backend::{AcquireRequest, Warnings};
 use crate::error::Result;
 use crate::lock::{Key, LockId, Ttl};
+
+/// How a backend reaches the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Via {
+    Connection,
+    Client,
+}
+
+impl Via {
+    pub fn backend(self, server: &Server, more: &str) -> RedisBackend {
+        match self {
+            Self::Connection => server.backend(more),
+            Self::Client => {
+                let config = format!("{{{}}}", more.trim_start_matches(','));
+                let forward = Forward {
+                    port: server.port,
+                    prefix: "",
+                };
+                RedisBackend::open_over_client(
+                    serde_json::from_str(&config).unwrap(),
+                    Arc::new(forward),
+                )
+                .unwrap()
+            }
+        }
+    }
+}
+
+/// Each of these tests runs over a connection of ours and over a client.
+macro_rules! over_both {
+    ($($test:ident),+ $(,)?) => {
+        mod over_connection {
+            use super::*;
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(Via::Connection).await;
+            })+
+        }
+        mod over_client {
+            use super::*;
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(Via::Client).await;
+            })+
+        }
+    };
+}
+pub(super) use over_both;
 
 pub struct Server {
     process: Child,
@@ -147,4 +198,20 @@ pub fn request(key: &str, ms: u32) -> AcquireRequest {
         lock_id: LockId::generate(),
         ttl: ttl(ms),
     }
+}
+
+/// Writes `start` and then `more` again and again. How much of half a gigabyte was taken.
+pub fn pour(stream: &mut TcpStream, start: &str, more: &str) -> usize {
+    stream
+        .set_write_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let more = more.repeat((1 << 16) / more.len());
+    let mut written = stream.write(start.as_bytes()).unwrap();
+    while written < 1 << 29 {
+        match stream.write(more.as_bytes()) {
+            Ok(bytes) => written += bytes,
+            Err(_) => break,
+        }
+    }
+    written
 }

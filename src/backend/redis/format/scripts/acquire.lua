@@ -1,7 +1,6 @@
 -- Takes the lock unless a live one is there.
 -- KEYS: lock, index, fence counter
--- ARGV: lockId, ttlMs, the user's key as it stands inside a JSON string
--- Returns {1, fence, expiresAtMs}, or when it is locked how long it will be, in negative milliseconds.
+-- Returns {1, fence, expiresAtMs}, or 0 when it is locked; in the lean form {0, for how long}.
 -- Nothing is written before all checks are done.
 
 local now = now_ms()
@@ -10,10 +9,11 @@ if stored then
   local expires = read(stored)
   if not expires then return redis.error_reply(NOT_A_LOCK) end
   if expires > now - TOLERANCE_MS then
+    if not LEAN then return 0 end
     local left = expires - now
     -- Others may have stored it so that Redis does not remove it at its end.
     if left < 0 then left = left + TOLERANCE_MS end
-    return -1 - left
+    return {0, left + 1}
   end
 end
 
@@ -24,11 +24,11 @@ if fence > 900000000000000 or fence < 1 then
   return redis.error_reply('SGFENCE counter out of range')
 end
 
-local expires = now + ARGV[2]
+local expires = now + ttl_ms
 fence = string.format('%015.0f', fence)
 local data = string.format(
   '{"lockId":"%s","expiresAtMs":%.0f,"acquiredAtMs":%.0f,"key":"%s","fence":"%s"}',
-  ARGV[1], expires, now, ARGV[3], fence)
-redis.call('SET', KEYS[1], data, 'PX', ARGV[2])
-redis.call('SET', KEYS[2], KEYS[1], 'PX', ARGV[2])
+  lock_id, expires, now, key_in_json, fence)
+redis.call('SET', KEYS[1], data, 'PX', ttl_ms)
+redis.call('SET', KEYS[2], KEYS[1], 'PX', ttl_ms)
 return {1, fence, expires}

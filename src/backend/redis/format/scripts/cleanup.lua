@@ -1,6 +1,5 @@
 -- Deletes a lock that expired long ago, and its index; never a fence counter, never a live lock.
 -- KEYS: lock, index
--- ARGV: lockId
 -- Returns 1 when it was deleted, else 0.
 
 -- As in is_locked: another holder may have come since.
@@ -8,7 +7,7 @@ local CLEANUP_GUARD_MS = 2000
 
 local stored = redis.call('GET', KEYS[1])
 if not stored then return 0 end
-local expires, owned = read(stored, ARGV[1])
+local expires, owned = read(stored, lock_id)
 if not expires or now_ms() - expires <= CLEANUP_GUARD_MS then return 0 end
 if not owned then return 0 end
 redis.call('DEL', KEYS[1])

@@ -1,13 +1,12 @@
 -- Gives a lock that is held with this lockId a new time to live, from now on.
 -- KEYS: index
--- ARGV: lockId, ttlMs
 -- Returns {1, expiresAtMs}, or 0 held by another, -1 not found, -2 expired.
 
 local lock_key = redis.call('GET', KEYS[1])
 if not lock_key then return -1 end
 local stored = redis.call('GET', lock_key)
 if not stored then return -1 end
-local expires, owned = read(stored, ARGV[1])
+local expires, owned = read(stored, lock_id)
 if not expires then return redis.error_reply(NOT_A_LOCK) end
 local now = now_ms()
 if expires <= now - TOLERANCE_MS then
@@ -16,7 +15,7 @@ if expires <= now - TOLERANCE_MS then
 end
 if not owned then return 0 end
 
-expires = now + ARGV[2]
+expires = now + ttl_ms
 local digits = string.format('%.0f', expires)
 local data, found = string.gsub(
   stored, '("expiresAtMs":)%d+([,}])', '%1' .. digits .. '%2', 1)
@@ -25,6 +24,6 @@ if found == 0 then
   decoded.expiresAtMs = expires
   data = cjson.encode(decoded)
 end
-redis.call('SET', lock_key, data, 'PX', ARGV[2])
-redis.call('SET', KEYS[1], lock_key, 'PX', ARGV[2])
+redis.call('SET', lock_key, data, 'PX', ttl_ms)
+redis.call('SET', KEYS[1], lock_key, 'PX', ttl_ms)
 return {1, expires}

@@ -1,9 +1,11 @@
--- Finds a live lock by its key or, when a lockId is given, through its index.
+-- Finds a live lock by its key, with an empty lockId, or by a lockId through its index.
 -- KEYS: lock, or index
--- ARGV: lockId, or an empty string
 -- Returns the stored data, or nil.
 
-local lock_id = ARGV[1] ~= '' and ARGV[1] or nil
+-- Longer than any lock's data, and too long to send.
+local MAX_BYTES = 65536
+
+if lock_id == '' then lock_id = nil end
 local lock_key = KEYS[1]
 if lock_id then
   lock_key = redis.call('GET', KEYS[1])
@@ -12,7 +14,7 @@ end
 local stored = redis.call('GET', lock_key)
 if not stored then return nil end
 local expires, owned = read(stored, lock_id)
-if not expires then return redis.error_reply(NOT_A_LOCK) end
+if not expires or #stored > MAX_BYTES then return redis.error_reply(NOT_A_LOCK) end
 if not owned then return nil end
 if expires <= now_ms() - TOLERANCE_MS then return nil end
 return stored

@@ -13,7 +13,7 @@ local function read(stored, lock_id)
   local ok, data = pcall(cjson.decode, stored)
   if not ok or type(data) ~= 'table' then return expires, false end
   if not expires and type(data.expiresAtMs) == 'number' then expires = data.expiresAtMs end
-  return expires, data.lockId == lock_id
+  return expires, not lock_id or data.lockId == lock_id
 end
 
 local function now_ms()
@@ -21,7 +21,5 @@ local function now_ms()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- A lock counts as held for this long past its expiry (TIME_TOLERANCE_MS).
-local TOLERANCE_MS = 1000
 local NOT_A_LOCK = 'SGDATA not a lock'
 

@@ -1,0 +1,80 @@
+// What every part of the hand-over suite gets: processes, keys, a look at the server.
+
+import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll } from "vitest";
+import { startProcess } from "./process.js";
+
+const WORKER = new URL("./worker.js", import.meta.url);
+
+/**
+ * @param {object} spec
+ * @param {URL} spec.module exports `open(config)`, a backend
+ * @param {() => Promise<Store>} spec.start a store that nobody else uses
+ * @param {number} [spec.toleranceMs] how long after its ttl a lock is still respected
+ * @param {number} spec.rounds of releases against waits
+ *
+ * @typedef {object} Store
+ * @property {object} config for `open`
+ * @property {() => Promise<void>} stop
+ * @property {() => Promise<number>} [watchers] how many connections of waiters the server has
+ * @property {() => Promise<void>} [cutWatchers] cuts those connections
+ * @property {() => Promise<void>} [untilWatched] until there is one again
+ * @property {() => Promise<void>} [restart]
+ * @property {() => Promise<number>} [commands] how many the server was sent since the last call
+ */
+export function setup({ module, start, toleranceMs = 0, rounds }) {
+  const processes = new Set();
+  const t = {
+    toleranceMs,
+    rounds,
+    /** @type {Store} */
+    store: undefined,
+    /** A backend of this process. */
+    backend: undefined,
+    key: () => `key:${randomBytes(6).toString("hex")}`,
+    async process({ config = t.store.config, env } = {}) {
+      const one = await startProcess(WORKER, { module: String(module), config }, { env });
+      processes.add(one);
+      const told = ["take", "release", "wait", "abort", "cpu", "close", "disconnect"];
+      const methods = told.map((name) => [name, (options) => one.call(name, options)]);
+      return { ...one, ...Object.fromEntries(methods) };
+    },
+    /** Not all at once: they would take each other's time until they are ready. */
+    async processes(count) {
+      const started = [];
+      while (started.length < count) {
+        const batch = Array.from({ length: Math.min(4, count - started.length) }, () =>
+          t.process(),
+        );
+        started.push(...(await Promise.all(batch)));
+      }
+      return started;
+    },
+  };
+  beforeAll(async () => {
+    t.store = await start();
+    const { open } = await import(String(module));
+    t.backend = await open(t.store.config);
+  });
+  afterEach(async () => {
+    await Promise.all([...processes].map((one) => one.kill()));
+    processes.clear();
+  });
+  afterAll(async () => {
+    await t.backend?.close();
+    await t.store?.stop();
+  });
+  return t;
+}
+
+/** So long that the back-off of the default settings is far from its next attempt. */
+export const HOLD_MS = 1_500;
+
+/** With these a waiter makes an attempt when it is told to, and at no other time. */
+export const ONLY_WHEN_TOLD = {
+  acquisition: { retryDelayMs: 60_000, timeoutMs: 20_000, jitter: "none" },
+};
+
+/** Until a wait that has just begun is in force. */
+export const untilWaiting = () => sleep(500);

@@ -1,0 +1,112 @@
+// The handle of a native backend's acquire: what it knows of its lock.
+
+import { beforeEach, expect, test, vi } from "vitest";
+import { createNativeBackend } from "../../js/native/backend.js";
+import { answer, calls, GRANT, LOCK_ID, next, reset, state } from "./fake-native.js";
+
+vi.mock("../../js/native/addon.js", () => import("./fake-native.js"));
+
+const names = () => calls.map(([name]) => name);
+
+let backend;
+beforeEach(() => {
+  reset();
+  backend = createNativeBackend("fake", {}, undefined, { supportsFencing: true });
+  calls.length = 0;
+});
+
+const acquire = (...replies) => {
+  next.push(GRANT, ...replies);
+  return backend.acquire({ key: "k", ttlMs: 30_000 });
+};
+const lost = { name: "LockError", code: "LockLost" };
+
+test("knows by the native clock whether the lock is surely held", async () => {
+  const held = await acquire("1");
+  state.now = 30_980;
+  expect([held.isHeld(), held.isHeld(9), held.isHeld(10)]).toEqual([true, true, false]);
+  held.throwIfLost();
+  state.now = 30_990;
+  expect(held.isHeld()).toBe(false);
+  expect(() => held.throwIfLost()).toThrow(expect.objectContaining(lost));
+  expect(names()).toEqual(["acquire"]);
+});
+
+test("released, it is not held any more", async () => {
+  const held = await acquire("1");
+  await held.release();
+  expect(held.isHeld()).toBe(false);
+  expect(() => held.throwIfLost()).toThrow(/was released/);
+  expect(held.signal.aborted).toBe(false);
+  expect(names()).toEqual(["acquire", "release"]);
+});
+
+test("sets an alarm when its signal is asked for, which aborts in time", async () => {
+  const held = await acquire(41);
+  const { signal } = held;
+  expect(held.signal).toBe(signal);
+  expect(calls.slice(1)).toEqual([["alarm", 30_990]]);
+  state.now = 30_990;
+  answer(41, "Z");
+  expect(signal.reason).toMatchObject(lost);
+});
+
+test("asked too late, the signal is aborted already", async () => {
+  const held = await acquire();
+  state.now = 30_990;
+  expect(held.signal.reason).toMatchObject(lost);
+  expect(names()).toEqual(["acquire"]);
+});
+
+test("extended, the alarm is for the new time", async () => {
+  const held = await acquire(42, "11700000060000,60000", 43);
+  const { signal } = held;
+  await held.extend(60_000);
+  state.now = 30_990;
+  answer(42, "Z");
+  expect(signal.aborted).toBe(false);
+  expect(calls.at(-1)).toEqual(["alarm", 60_000]);
+  state.now = 60_000;
+  answer(43, "Z");
+  expect(signal.reason).toMatchObject(lost);
+});
+
+test("shortened, too", async () => {
+  const held = await acquire(45, "11700000005000,5000", 46);
+  const { signal } = held;
+  await held.extend(4000);
+  expect(calls.slice(-2)).toEqual([
+    ["cancel", 45],
+    ["alarm", 5000],
+  ]);
+  answer(45, "Z");
+  expect(signal.aborted).toBe(false);
+  state.now = 5000;
+  answer(46, "Z");
+  expect(signal.reason).toMatchObject(lost);
+});
+
+test("released, the alarm is cancelled and nobody hears of it", async () => {
+  const held = await acquire(44, "1");
+  const { signal } = held;
+  await held.release();
+  expect(calls.slice(-2)).toEqual([
+    ["cancel", 44],
+    ["release", LOCK_ID, "k"],
+  ]);
+  state.now = 99_999;
+  answer(44, "Z");
+  expect(signal.aborted).toBe(false);
+});
+
+test("of a locked key was never held", async () => {
+  next.push("L");
+  const refused = await backend.acquire({ key: "k", ttlMs: 1 });
+  expect(refused.isHeld()).toBe(false);
+  expect(() => refused.throwIfLost()).toThrow(expect.objectContaining(lost));
+  expect(refused.signal.reason).toMatchObject(lost);
+  expect(await refused.release()).toEqual({ ok: false });
+  expect(await refused.extend(5)).toEqual({ ok: false });
+  await refused[Symbol.asyncDispose]();
+  expect(names()).toEqual(["acquire"]);
+});

@@ -1,0 +1,180 @@
+// lock() and its kin on a native backend some operations of which a test has replaced: these are
+// called, the rest stays native.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { hold, lock, LockError, tryHold, withTelemetry } from "../../js/index.js";
+import { createMemoryBackend } from "../../js/memory.js";
+import { deferred, until, untilFree } from "../fixtures/wait.js";
+import { LOCK_ID, rejection } from "./support.js";
+
+afterEach(() => vi.restoreAllMocks());
+
+/** Keeps the event loop busy. */
+function block(ms) {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+const CONFIG = { key: "k", ttlMs: 60_000 };
+
+describe.each(["acquire", "release", "extend"])("a spy on %s", (name) => {
+  test("is called, and the lock is a real one", async () => {
+    const backend = createMemoryBackend();
+    const spy = vi.spyOn(backend, name);
+    const held = await hold(backend, CONFIG);
+    expect(held.fence).toBe("000000000000001");
+    expect(await backend.isLocked({ key: "k" })).toBe(true);
+    expect(await backend.lookup({ lockId: held.lockId })).not.toBeNull();
+    expect((await held.extend(90_000)).ok).toBe(true);
+    expect(held.expiresAtMs).toBe((await backend.lookup({ key: "k" })).expiresAtMs);
+    expect(held.isHeld(80_000)).toBe(true);
+    expect(await held.release()).toEqual({ ok: true });
+    expect(await backend.isLocked({ key: "k" })).toBe(false);
+    const { lockId } = held;
+    expect(spy.mock.calls).toEqual([
+      [
+        {
+          acquire: { ...CONFIG, signal: undefined },
+          release: { lockId },
+          extend: { lockId, ttlMs: 90_000 },
+        }[name],
+      ],
+    ]);
+  });
+
+  test("is not called any more when it is restored", async () => {
+    const backend = createMemoryBackend();
+    const spy = vi.spyOn(backend, name);
+    await lock(backend, ({ extend }) => extend(), CONFIG);
+    expect(spy).toHaveBeenCalledTimes(1);
+    spy.mockRestore();
+    await lock(backend, ({ extend }) => extend(), CONFIG);
+    const again = vi.spyOn(backend, name);
+    await lock(backend, ({ extend }) => extend(), CONFIG);
+    expect(again).toHaveBeenCalledTimes(1);
+  });
+
+  test("is called through telemetry too, with one event for each", async () => {
+    const backend = createMemoryBackend();
+    const spy = vi.spyOn(backend, name);
+    const events = [];
+    const observed = withTelemetry(backend, { onEvent: ({ type }) => events.push(type) });
+    await lock(observed, ({ extend }) => extend(), CONFIG);
+    expect(spy).toHaveBeenCalledTimes(1);
+    expect(events).toEqual(["acquire", "extend", "release"]);
+  });
+});
+
+describe("the heartbeat while the event loop is blocked", () => {
+  const heldAfterBlock = async (name) => {
+    const backend = createMemoryBackend();
+    const spy = vi.spyOn(backend, name);
+    const held = await hold(backend, { key: "k", ttlMs: 1000, autoExtend: true });
+    await sleep(50);
+    block(2000);
+    const isHeld = held.isHeld();
+    const { signal } = held;
+    const aborted = signal.aborted;
+    await held.release();
+    return { isHeld, aborted, calls: spy.mock.calls.length };
+  };
+
+  test.each(["acquire", "release"])("goes on when only %s is spied on", async (name) => {
+    expect(await heldAfterBlock(name)).toEqual({ isHeld: true, aborted: false, calls: 1 });
+  });
+
+  test("needs the event loop when extend itself is spied on", async () => {
+    const { isHeld, aborted } = await heldAfterBlock("extend");
+    expect([isHeld, aborted]).toEqual([false, true]);
+  });
+});
+
+test("a spied extend makes the heartbeats", async () => {
+  const backend = createMemoryBackend();
+  const extend = vi.spyOn(backend, "extend");
+  const held = await hold(backend, { key: "k", ttlMs: 150, autoExtend: true });
+  await until(() => extend.mock.calls.length >= 3);
+  expect(extend.mock.calls[0]).toEqual([{ lockId: held.lockId, ttlMs: 150 }]);
+  expect((await held.release()).ok).toBe(true);
+});
+
+describe("a mocked acquire", () => {
+  test("decides: each attempt asks it, with the caller's signal", async () => {
+    const backend = createMemoryBackend();
+    const { signal } = new AbortController();
+    const acquire = vi
+      .spyOn(backend, "acquire")
+      .mockResolvedValueOnce({ ok: false, reason: "locked" })
+      .mockResolvedValueOnce({ ok: false, reason: "locked" });
+    const acquisition = { retryDelayMs: 5, backoff: "fixed", jitter: "none" };
+    expect(await lock(backend, () => "done", { ...CONFIG, signal, acquisition })).toBe("done");
+    expect(acquire).toHaveBeenCalledTimes(3);
+    for (const [opts] of acquire.mock.calls) {
+      expect(opts).toStrictEqual({ ...CONFIG, signal });
+      expect(opts.signal).toBe(signal);
+    }
+    expect(await backend.isLocked({ key: "k" })).toBe(false);
+  });
+
+  test("may grant what is no lock of the store: release is native, and finds none", async () => {
+    const backend = createMemoryBackend();
+    const expiresAtMs = Date.now() + 60_000;
+    vi.spyOn(backend, "acquire").mockResolvedValue({ ok: true, lockId: LOCK_ID, expiresAtMs });
+    const held = await tryHold(backend, CONFIG);
+    expect(held).toMatchObject({ lockId: LOCK_ID, expiresAtMs, fence: undefined });
+    expect(await held.release()).toEqual({ ok: false });
+  });
+
+  test("may fail: a LockError reaches the caller, anything else is the cause", async () => {
+    const backend = createMemoryBackend();
+    const down = new LockError("ServiceUnavailable", "down");
+    const acquire = vi.spyOn(backend, "acquire").mockRejectedValueOnce(down);
+    expect(await rejection(lock(backend, () => {}, CONFIG))).toBe(down);
+    const odd = new Error("odd");
+    acquire.mockRejectedValueOnce(odd);
+    const error = await rejection(lock(backend, () => {}, CONFIG));
+    expect(error).toMatchObject({ code: "Internal" });
+    expect(error.cause).toBe(odd);
+  });
+
+  test("a grant that comes after the wait was aborted is given back", async () => {
+    const backend = createMemoryBackend();
+    const { acquire } = backend;
+    const gate = deferred();
+    let granted = false;
+    vi.spyOn(backend, "acquire").mockImplementation(async ({ key, ttlMs }) => {
+      await gate.promise;
+      const result = await acquire({ key, ttlMs });
+      granted = result.ok;
+      return result;
+    });
+    const controller = new AbortController();
+    const failed = rejection(lock(backend, () => {}, { ...CONFIG, signal: controller.signal }));
+    controller.abort();
+    expect((await failed).code).toBe("Aborted");
+    gate.resolve();
+    await until(() => granted);
+    await untilFree(backend, "k");
+  });
+});
+
+test("a mocked release that fails is reported as it was", async () => {
+  const backend = createMemoryBackend();
+  const down = new Error("down");
+  vi.spyOn(backend, "release").mockRejectedValue(down);
+  const onReleaseError = vi.fn();
+  await lock(backend, () => {}, { ...CONFIG, onReleaseError });
+  expect(onReleaseError.mock.calls[0][0]).toBe(down);
+});
+
+test("spies on a decorated backend are called, and its events are its own affair", async () => {
+  const events = [];
+  const backend = withTelemetry(createMemoryBackend(), { onEvent: (event) => events.push(event) });
+  const acquire = vi.spyOn(backend, "acquire");
+  expect(await lock(backend, () => "done", CONFIG)).toBe("done");
+  expect(acquire).toHaveBeenCalledTimes(1);
+  expect(events.map(({ type, result }) => `${type} ${result}`)).toEqual([
+    "acquire ok",
+    "release ok",
+  ]);
+});

@@ -1,0 +1,90 @@
+// How soon a lock that is released in one process is had in another, what waiting costs, and how
+// many processes share one key. With the default settings of each library.
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { npm } from "../scripts/lib/run.mjs";
+import { CONTESTANTS } from "./handover/contestants.mjs";
+import { crowd, handOver, startPairs, startProcesses } from "./handover/measure.mjs";
+import { report } from "./handover/report.mjs";
+import { startStores } from "./handover/stores.mjs";
+import { progress } from "./lib/progress.mjs";
+
+const rivals = join(import.meta.dirname, "rivals");
+if (!existsSync(join(rivals, "node_modules"))) {
+  console.log("Installing the libraries to compare with. One of them may have to be compiled.");
+  await npm(["ci", "--loglevel=error"], { cwd: rivals });
+}
+
+const quick = process.argv.includes("--quick");
+const BLOCKS = quick ? 1 : 3;
+// The first of a block is not counted: whatever is made when it is needed is made then.
+const ROUNDS = quick ? 2 : 4;
+const PROCESSES = quick ? 50 : 200;
+const CROWDS = quick ? 1 : 3;
+
+const contestants = Object.entries(CONTESTANTS).map(([name, one]) => ({ name, ...one }));
+const inCrowd = contestants.filter((one) => one.crowd);
+const stores = await startStores();
+
+/** Blocks of rounds, so that a slow minute of the machine hits all of them. */
+async function measureHandOvers(bar) {
+  const results = new Map(contestants.map(({ name }) => [name, { name, samples: [] }]));
+  for (let block = 0; block < BLOCKS; block++) {
+    for (const { name, store } of contestants) {
+      bar.step(`hand-over: ${name}`);
+      const pairs = await startPairs();
+      await pairs.open(name, stores[store].target);
+      for (let round = 0; round < ROUNDS; round++) {
+        const { samples } = await handOver(pairs);
+        if (round > 0) results.get(name).samples.push(...samples);
+      }
+      await pairs.stop();
+    }
+  }
+  return results;
+}
+
+async function measureCommands(bar, results) {
+  for (const { name, store } of contestants) {
+    bar.step(`commands: ${name}`);
+    const counter = await stores[store].counted?.();
+    if (!counter) continue;
+    const pairs = await startPairs();
+    await pairs.open(name, counter.target);
+    await handOver(pairs);
+    const { commandsPerSecond } = await handOver(pairs, counter.taken);
+    results.get(name).commandsPerSecond = commandsPerSecond;
+    await pairs.stop();
+    await counter.stop();
+  }
+}
+
+async function measureCrowds(bar) {
+  const results = inCrowd.map(({ name, store }) => ({ name, store, runs: [] }));
+  bar.step(`${PROCESSES} processes start`);
+  const processes = await startProcesses(PROCESSES);
+  for (let run = 0; run < CROWDS; run++) {
+    for (const { name, store, runs } of results) {
+      bar.step(`${PROCESSES} processes: ${name}`);
+      await processes.open(name, stores[store].target);
+      runs.push(await crowd(processes));
+      await processes.close();
+    }
+  }
+  await processes.stop();
+  return results;
+}
+
+try {
+  const steps = contestants.length * (BLOCKS + 1) + inCrowd.length * CROWDS + 1;
+  const bar = progress("handover", steps);
+  const results = await measureHandOvers(bar);
+  await measureCommands(bar, results);
+  const crowds = await measureCrowds(bar);
+  bar.end();
+  const text = report({ rounds: [...results.values()], crowds, processes: PROCESSES });
+  writeFileSync(join(import.meta.dirname, "results", "handover.md"), text);
+  console.log(text);
+} finally {
+  await stores.stop();
+}

@@ -1,0 +1,53 @@
+// The results as Markdown, contestants as rows.
+import { cpus } from "node:os";
+import { quantile } from "../lib/statistics.mjs";
+import { number } from "../lib/table.mjs";
+
+export function report({ rounds, crowds, processes }) {
+  const waits = rounds.map(({ name, samples, commandsPerSecond }) => {
+    const ms = samples.map((sample) => sample.ms);
+    const cpu = samples.map((sample) => sample.cpu);
+    return [
+      name,
+      ...[quantile(ms, 0.5), quantile(ms, 0.9), Math.max(...ms), quantile(cpu, 0.5)].map(number),
+      commandsPerSecond === undefined ? "–" : number(commandsPerSecond),
+    ];
+  });
+  const drains = crowds.map(({ name, runs }) => {
+    const median = (field) => quantile(runs.map(field), 0.5);
+    return [
+      name,
+      number(median(({ drainMs }) => drainMs / 1000)),
+      number(median(({ timeouts }) => timeouts)),
+      number(median(({ longestMs }) => longestMs / 1000)),
+    ];
+  });
+  const { length: count } = rounds[0].samples;
+  return [
+    "# Waiting: how soon another process runs",
+    "",
+    `Default settings of each. Node.js ${process.version}, ${process.platform} ${process.arch}, ${cpus().length} × ${cpus()[0]?.model.trim() ?? "CPU"}, servers on the same machine.`,
+    "",
+    "## From the end of the work under a lock to the start of the next process's",
+    "",
+    `The lock was held for about 1.5 s. ${count} hand-overs each. CPU: of the waiting process, all its threads, while it waited. Commands: what a waiter sends to the server, its first attempt included.`,
+    "",
+    ...table(["", "p50 (ms)", "p90 (ms)", "max (ms)", "CPU (% of a core)", "commands/s"], waits),
+    "",
+    `## ${processes} processes want one key at the same moment, for 5 ms of work each`,
+    "",
+    `Median of ${crowds[0]?.runs.length} runs. The work alone takes ${number((processes * 5) / 1000)} s.`,
+    "",
+    ...table(["", "all done (s)", "gave up", "longest wait (s)"], drains),
+    "",
+  ].join("\n");
+}
+
+function table(header, rows) {
+  const widths = header.map((_, column) =>
+    Math.max(...[header, ...rows].map((row) => row[column].length)),
+  );
+  const print = (row) => `| ${row.map((text, at) => text.padEnd(widths[at])).join(" | ")} |`;
+  const rule = `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`;
+  return [print(header), rule, ...rows.map(print)];
+}

@@ -1,0 +1,7 @@
+-- Arguments as documented for acquire, for a client that may be a mock.
+-- ARGV: lockId, ttlMs, toleranceMs, the lock's name, the user's key. The name is not used: a client
+-- may put a prefix before it in KEYS.
+local lock_id, ttl_ms, TOLERANCE_MS = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local key_in_json = string.sub(cjson.encode(ARGV[5]), 2, -2)
+local LEAN = false
+
