@@ -66,7 +66,7 @@ export function holding(t) {
           expect(isHeld()).toBe(false);
           expect(performance.now() - shortenedAt).toBeLessThan(300 + NOISE_MS);
         },
-        { key: t.key(), ttlMs: 60_000 },
+        { key: t.key(), ttlMs: 8_000 },
       );
     });
   });

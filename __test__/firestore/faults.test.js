@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startFirestore } from "../../scripts/servers.mjs";
 import { lock } from "../fixtures/api.js";
 import { OverlapChecker } from "../fixtures/overlap.js";
-import { until, untilFree } from "../fixtures/wait.js";
+import { NOISE_MS, until, untilFree } from "../fixtures/wait.js";
 import { open } from "./open.js";
 
 const ttlMs = 60_000;
@@ -46,8 +46,11 @@ describe("operations that are given up leave no lock", () => {
     ["its request comes late", "late-1000"],
   ])("timed out, because %s", async (label, fault) => {
     await faults("Commit", fault);
+    const since = performance.now();
     const acquiring = hasty.acquire({ key: label, ttlMs });
     await expect(acquiring).rejects.toMatchObject({ code: "NetworkTimeout" });
+    expect(performance.now() - since).toBeGreaterThanOrEqual(450);
+    expect(performance.now() - since).toBeLessThan(500 + NOISE_MS);
     await untilFree(patient, label);
     // Long enough for what is late to have come.
     await sleep(1_100);
@@ -95,13 +98,14 @@ test("a server that stands still is a timeout, and works again afterwards", asyn
         () => true,
       ),
     );
-    for (const operation of [
+    const since = performance.now();
+    const operations = await Promise.allSettled([
       hasty.acquire({ key: "still", ttlMs }),
       hasty.isLocked({ key: "still" }),
       hasty.lookup({ key: "still" }),
-    ]) {
-      await expect(operation).rejects.toMatchObject({ code: "NetworkTimeout" });
-    }
+    ]);
+    expect(performance.now() - since).toBeLessThan(1_000 + NOISE_MS);
+    for (const { reason } of operations) expect(reason.code).toBe("NetworkTimeout");
     await expect(hasty.isLocked({ key: "still" })).rejects.toMatchObject({
       code: "NetworkTimeout",
     });
@@ -151,7 +155,7 @@ test("the server is killed and comes back in the middle of the load", async () =
   stopped = true;
   await Promise.all(workers);
   for (const code of new Set(failures)) {
-    expect(["ServiceUnavailable", "NetworkTimeout", "LockLost"]).toContain(code);
+    expect(["ServiceUnavailable", "NetworkTimeout"]).toContain(code);
   }
   expect(done).toBeGreaterThan(60);
 }, 120_000);

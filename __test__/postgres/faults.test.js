@@ -5,7 +5,7 @@ import { createPostgresBackend, setupSchema } from "../../js/postgres.js";
 import { freePort, startPostgres } from "../../scripts/servers.mjs";
 import { lock } from "../fixtures/api.js";
 import { OverlapChecker } from "../fixtures/overlap.js";
-import { until, untilFree } from "../fixtures/wait.js";
+import { NOISE_MS, until, untilFree } from "../fixtures/wait.js";
 import { connect, open, tables } from "./open.js";
 import { startProxy } from "./proxy.js";
 
@@ -27,13 +27,18 @@ const again = (operation, codes) =>
 
 test("nobody there", async () => {
   const url = `postgres://u@127.0.0.1:${await freePort()}/d`;
-  const backend = createPostgresBackend(url);
+  const backend = createPostgresBackend(url, { connectTimeoutMs: 1_000 });
+  const since = performance.now();
   const outcomes = await Promise.allSettled([
     backend.acquire({ key: "k", ttlMs }),
     backend.release({ lockId: "A".repeat(22) }),
     backend.isLocked({ key: "k" }),
   ]);
-  for (const { reason } of outcomes) expect(reason.code).toBe("ServiceUnavailable");
+  expect(performance.now() - since).toBeLessThan(1_000 + NOISE_MS);
+  for (const { reason } of outcomes) {
+    expect(reason.code).toBe("ServiceUnavailable");
+    expect(reason.message).toContain(new URL(url).host);
+  }
   await expect(setupSchema(url)).rejects.toMatchObject({ code: "ServiceUnavailable" });
   await backend.close();
 });
@@ -139,11 +144,14 @@ describe("a server that stands still", () => {
     server.suspend();
     try {
       for (const backend of [old, fresh]) {
+        const since = performance.now();
         const outcomes = await Promise.allSettled([
           backend.acquire({ key: "still", ttlMs }),
           backend.lookup({ key: "still" }),
           setupSchema(server.url, options),
         ]);
+        expect(performance.now() - since).toBeGreaterThanOrEqual(450);
+        expect(performance.now() - since).toBeLessThan(1_000 + NOISE_MS);
         for (const { reason } of outcomes) expect(reason.code).toBe("NetworkTimeout");
       }
     } finally {
@@ -203,10 +211,12 @@ describe("somebody else holds what is needed", () => {
     await sql`UPDATE syncguard_locks SET expires_at_ms = 1 WHERE key = 'stuck'`;
     await sql.begin(async (tx) => {
       await block(tx);
+      const since = performance.now();
       await expect(backend.acquire({ key: "stuck", ttlMs })).rejects.toMatchObject({
         code: "NetworkTimeout",
         context: { sqlstate: "57014" },
       });
+      expect(performance.now() - since).toBeLessThan(1_000 + NOISE_MS);
       // More than the pool has: those who wait for a connection time out too.
       const many = Array.from({ length: 20 }, () => backend.acquire({ key: "stuck", ttlMs }));
       for (const one of await Promise.allSettled(many)) {

@@ -1,0 +1,342 @@
+// The server dies, stands still or comes back while lock() waits, holds or ends: what the caller is
+// told, and in which time. Used by the fault tests of each backend that has a server.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { LockError, lock, owns, withTelemetry } from "../fixtures/api.js";
+import { NOISE_MS, aborted, until, untilFree } from "../fixtures/wait.js";
+import { rejection } from "./setup.js";
+
+const LIMIT_MS = 600;
+const LIMITS = { connectTimeoutMs: LIMIT_MS, operationTimeoutMs: LIMIT_MS };
+
+// What the back-off does not end.
+const WOKEN = { retryDelayMs: 300_000, timeoutMs: 60_000, backoff: "fixed", jitter: "none" };
+const EAGER = { retryDelayMs: 50, timeoutMs: 60_000, maxRetries: 1_000_000, backoff: "fixed" };
+
+const never = () => {
+  throw new Error("the function must not run");
+};
+
+async function measured(promise) {
+  const since = performance.now();
+  const result = await promise;
+  return { result, took: performance.now() - since };
+}
+
+function expectCode(error, code) {
+  expect(error).toBeInstanceOf(LockError);
+  expect(error.code).toBe(code);
+}
+
+/**
+ * @param {object} spec
+ * @param {() => Promise<any>} spec.start a server that may be killed
+ * @param {(server: any, options: object) => any} spec.open a backend on it
+ * @param {(server: any) => string} spec.place how messages name it
+ * @param {boolean} [spec.keepsLocks] its locks survive its death (default true)
+ * @param {boolean} [spec.triesToConnect] a server that refuses connections is tried again for
+ *   `connectTimeoutMs`, and not given up at once (default false)
+ */
+export function serverDeath({ start, open, place, keepsLocks = true, triesToConnect = false }) {
+  let server;
+  let opened = [];
+  let keys = 0;
+  const connect = async (options) => {
+    const backend = await open(server, { ...LIMITS, ...options });
+    opened.push(backend);
+    return backend;
+  };
+  /** Also its threads that were at work just then. */
+  const standStill = async () => {
+    server.suspend();
+    await sleep(100);
+  };
+  const newKey = () => `death:${++keys}`;
+  /** Repeats what fails because the server is only just back. */
+  const again = (operation) =>
+    until(
+      () =>
+        operation().then(
+          () => true,
+          () => false,
+        ),
+      "the server",
+    );
+
+  beforeAll(async () => void (server = await start()));
+  afterEach(async () => {
+    server.resume();
+    await server.restart();
+    await Promise.all(opened.map((backend) => backend.close()));
+    opened = [];
+  });
+  afterAll(() => server.stop());
+
+  const operations = (backend) => [
+    () => backend.acquire({ key: "k", ttlMs: 60_000 }),
+    () => backend.release({ lockId: "A".repeat(22) }),
+    () => backend.extend({ lockId: "A".repeat(22), ttlMs: 60_000 }),
+    () => backend.isLocked({ key: "k" }),
+    () => backend.lookup({ key: "k" }),
+  ];
+
+  describe("a single operation", () => {
+    test.each([
+      ["with a connection", true],
+      ["without one yet", false],
+    ])("dead, %s: ServiceUnavailable within connectTimeoutMs, and where", async (_, connected) => {
+      const backend = await connect();
+      if (connected) await backend.isLocked({ key: "k" });
+      await server.kill();
+      for (const operation of operations(backend)) {
+        const { result, took } = await measured(rejection(operation()));
+        expectCode(result, "ServiceUnavailable");
+        expect(took).toBeLessThan(LIMIT_MS + NOISE_MS);
+      }
+      // The first ones may have lost a connection; these could not get one.
+      const error = await rejection(backend.isLocked({ key: "k" }));
+      expect(error.message).toContain(place(server));
+    });
+
+    test.each([
+      ["with a connection", true],
+      ["without one yet", false],
+    ])("standing still, %s: NetworkTimeout within the limit", async (_, connected) => {
+      const backend = await connect();
+      if (connected) await backend.isLocked({ key: "k" });
+      await standStill();
+      const all = await Promise.all(
+        operations(backend).map((operation) => measured(rejection(operation()))),
+      );
+      for (const { result, took } of all) {
+        expectCode(result, "NetworkTimeout");
+        expect(took).toBeGreaterThanOrEqual(LIMIT_MS - 50);
+        expect(took).toBeLessThan(2 * LIMIT_MS + NOISE_MS);
+      }
+      server.resume();
+      await again(() => untilFree(backend, "k"));
+    });
+  });
+
+  describe("waiting", () => {
+    test("the server dies and comes back: the wait goes on, and is woken", async () => {
+      const holder = await connect();
+      const waiter = await connect({ connectTimeoutMs: 10_000 });
+      const key = newKey();
+      const held = await holder.acquire({ key, ttlMs: 60_000 });
+      let entered = false;
+      const waiting = lock(waiter, () => (entered = true), { key, acquisition: WOKEN });
+      await sleep(200);
+      await server.kill();
+      await server.restart();
+      if (keepsLocks) {
+        await sleep(1_500);
+        expect(entered).toBe(false);
+        await again(() => holder.release({ lockId: held.lockId }));
+      }
+      const { took } = await measured(waiting);
+      expect(took).toBeLessThan(3_000 + NOISE_MS);
+    }, 60_000);
+
+    test("the server stays dead: told as soon as an attempt could not be made", async () => {
+      const backend = await connect();
+      const key = newKey();
+      await backend.acquire({ key, ttlMs: 60_000 });
+      const waiting = rejection(lock(backend, never, { key, acquisition: EAGER }));
+      await sleep(200);
+      await server.kill();
+      const { result, took } = await measured(waiting);
+      expectCode(result, "ServiceUnavailable");
+      expect(took).toBeLessThan(LIMIT_MS + NOISE_MS);
+    });
+
+    /** A wait that has a wall long before the limits of single operations. */
+    const waitForWall = async (stop) => {
+      const backend = await connect({ connectTimeoutMs: 20_000, operationTimeoutMs: 20_000 });
+      await backend.isLocked({ key: "k" });
+      await stop();
+      const acquisition = { timeoutMs: 400 };
+      return measured(rejection(lock(backend, never, { key: newKey(), acquisition })));
+    };
+    const expectWall = ({ result, took }) => {
+      expectCode(result, "AcquisitionTimeout");
+      expect(result.message).toContain("Failed to acquire lock");
+      expect(result.message).toContain("did not answer");
+      expect(result.message).not.toContain("another holds it");
+      expect(took).toBeGreaterThanOrEqual(390);
+      expect(took).toBeLessThan(400 + NOISE_MS);
+    };
+
+    test("the server is dead before the first attempt: the wall, or at once, and why", async () => {
+      const { result, took } = await waitForWall(() => server.kill());
+      expect(result.message).toContain(place(server));
+      if (triesToConnect) {
+        expectWall({ result, took });
+        expectCode(result.cause, "ServiceUnavailable");
+      } else {
+        expectCode(result, "ServiceUnavailable");
+        expect(took).toBeLessThan(400 + NOISE_MS);
+      }
+    });
+
+    test("the server stands still: the wall is hit, and why", async () => {
+      expectWall(await waitForWall(standStill));
+    });
+
+    test("the server stands still for longer: NetworkTimeout, and nothing is left locked", async () => {
+      const backend = await connect();
+      const key = newKey();
+      const held = await backend.acquire({ key, ttlMs: 60_000 });
+      const config = { key, ttlMs: 60_000, acquisition: EAGER };
+      const waiting = rejection(lock(backend, never, config));
+      await sleep(200);
+      await standStill();
+      const { result, took } = await measured(waiting);
+      expectCode(result, "NetworkTimeout");
+      expect(took).toBeLessThan(2 * LIMIT_MS + NOISE_MS);
+      server.resume();
+      await again(() => backend.release({ lockId: held.lockId }));
+      await untilFree(backend, key);
+    });
+  });
+
+  describe("holding", () => {
+    // Three heartbeats in each, so that one of them meets a dead server.
+    const ttlMs = 6_000;
+
+    test("the server is dead for one heartbeat: what is still there is kept", async () => {
+      const events = [];
+      const backend = withTelemetry(await connect(), {
+        onEvent: ({ type, result }) => type === "heartbeat" && events.push(result),
+      });
+      const key = newKey();
+      const since = performance.now();
+      const outcome = await lock(
+        backend,
+        async ({ lockId, signal, isHeld }) => {
+          await server.kill();
+          await until(() => events.includes("fail") || signal.aborted, "a failed heartbeat");
+          await server.restart();
+          if (!keepsLocks) {
+            const reason = await aborted(signal);
+            expect(performance.now() - since).toBeLessThan(ttlMs + NOISE_MS);
+            return reason.code;
+          }
+          await until(() => events.at(-1) === "ok" || signal.aborted, "a heartbeat");
+          // Without it the lock would be gone by then.
+          await sleep(Math.max(0, since + ttlMs + 1_200 - performance.now()));
+          expect(signal.aborted).toBe(false);
+          expect(isHeld()).toBe(true);
+          return (await owns(backend, lockId)) ? "kept" : "gone";
+        },
+        { key, ttlMs, autoExtend: true },
+      );
+      expect(outcome).toBe(keepsLocks ? "kept" : "LockLost");
+      await untilFree(backend, key);
+    }, 60_000);
+
+    test.each([
+      ["stays dead", () => server.kill(), "ServiceUnavailable"],
+      ["stands still", standStill, "NetworkTimeout"],
+    ])(
+      "the server %s: LockLost in time, and the end is told",
+      async (_, stop, code) => {
+        const failures = [];
+        const backend = await connect();
+        const key = newKey();
+        let lostAt;
+        const outcome = await lock(
+          backend,
+          async ({ signal, isHeld }) => {
+            const since = performance.now();
+            await stop();
+            const reason = await aborted(signal);
+            lostAt = performance.now();
+            expectCode(reason, "LockLost");
+            expectCode(reason.cause, code);
+            expect(isHeld()).toBe(false);
+            // Since the last heartbeat that came through.
+            expect(lostAt - since).toBeGreaterThan((2_000 * 2) / 3 - 100);
+            expect(lostAt - since).toBeLessThan(2_000 + NOISE_MS);
+            return "done";
+          },
+          {
+            ...{ key, ttlMs: 2_000, autoExtend: true },
+            onReleaseError: (error) => failures.push(error),
+          },
+        );
+        expect(performance.now() - lostAt).toBeLessThan(2 * LIMIT_MS + NOISE_MS);
+        expect(outcome).toBe("done");
+        expect(failures).toHaveLength(1);
+        expectCode(failures[0], code);
+      },
+      60_000,
+    );
+  });
+
+  describe("ending", () => {
+    const end = async (options, stop) => {
+      const failures = [];
+      const backend = await connect(options);
+      const key = newKey();
+      let endedAt;
+      const outcome = await lock(
+        backend,
+        async () => {
+          await stop();
+          endedAt = performance.now();
+          return "done";
+        },
+        { key, ttlMs: 60_000, onReleaseError: (error) => failures.push(error) },
+      );
+      expect(outcome).toBe("done");
+      return { backend, key, failures, took: performance.now() - endedAt };
+    };
+
+    test("the server is dead: the value counts, and the failed release is told", async () => {
+      const { failures, took } = await end({}, () => server.kill());
+      expect(failures).toHaveLength(1);
+      expectCode(failures[0], "ServiceUnavailable");
+      expect(took).toBeLessThan(LIMIT_MS + NOISE_MS);
+    });
+
+    test("the server stands still: the same, as a NetworkTimeout", async () => {
+      const { failures, took } = await end({}, standStill);
+      expect(failures).toHaveLength(1);
+      expectCode(failures[0], "NetworkTimeout");
+      expect(took).toBeLessThan(2 * LIMIT_MS + NOISE_MS);
+    });
+
+    test("the server was away in between: the lock is given back", async () => {
+      const { backend, key, failures } = await end({}, async () => {
+        await server.kill();
+        await server.restart();
+        // A connection that broke is replaced, if not by this then by the next operation.
+        await again(() => opened[0].isLocked({ key: "any" }));
+      });
+      expect(failures).toEqual([]);
+      expect(await backend.isLocked({ key })).toBe(false);
+    });
+  });
+
+  describe("closing", () => {
+    test("the server is dead: what is held is given up, and close ends", async () => {
+      const backend = await connect();
+      const config = { key: newKey(), ttlMs: 60_000, autoExtend: true, throwIfLost: true };
+      let took;
+      const outcome = lock(
+        backend,
+        async ({ signal }) => {
+          await server.kill();
+          ({ took } = await measured(backend.close({ timeoutMs: 500 })));
+          expectCode(await aborted(signal), "LockLost");
+        },
+        config,
+      );
+      expectCode(await rejection(outcome), "LockLost");
+      // What cannot be undone is tried for ten seconds.
+      expect(took).toBeLessThan(500 + 10_000 + NOISE_MS);
+    }, 60_000);
+  });
+}

@@ -1,0 +1,148 @@
+// Another process stands still in the middle of a write: the file is locked for as long as it does.
+// What a lock() that waits, holds or ends is told, and in which time.
+
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { rejection } from "../contracts/setup.js";
+import { LockError, lock } from "../fixtures/api.js";
+import { NOISE_MS, aborted, until, untilFree } from "../fixtures/wait.js";
+import { testFolder } from "./folder.js";
+import { open } from "./open.js";
+
+const LIMIT_MS = 400;
+const path = testFolder().file();
+let writer, backend, probe;
+
+beforeAll(async () => {
+  probe = open({ path, operationTimeoutMs: 100 });
+  backend = open({ path, operationTimeoutMs: LIMIT_MS });
+  writer = fork(new URL("./busy-writer.js", import.meta.url), [JSON.stringify({ path })]);
+  await once(writer, "message");
+});
+afterEach(() => void writer.kill("SIGCONT"));
+afterAll(async () => {
+  writer.kill("SIGKILL");
+  await Promise.all([backend.close(), probe.close()]);
+});
+
+/** Stops the writer until it is stopped in the middle of a write. */
+const lockFile = () =>
+  until(async () => {
+    writer.kill("SIGSTOP");
+    const locked = await probe.release({ lockId: "A".repeat(22) }).then(
+      () => false,
+      () => true,
+    );
+    if (!locked) writer.kill("SIGCONT");
+    return locked;
+  }, "a file that is locked");
+const unlockFile = () => writer.kill("SIGCONT");
+
+function expectTimeout(error) {
+  expect(error).toBeInstanceOf(LockError);
+  expect(error.code).toBe("NetworkTimeout");
+}
+
+test("single operations: NetworkTimeout within operationTimeoutMs, and which file", async () => {
+  await lockFile();
+  const lockId = "A".repeat(22);
+  for (const operation of [
+    () => backend.acquire({ key: "k", ttlMs: 60_000 }),
+    () => backend.release({ lockId }),
+    () => backend.extend({ lockId, ttlMs: 60_000 }),
+  ]) {
+    const since = performance.now();
+    const error = await rejection(operation());
+    const took = performance.now() - since;
+    expectTimeout(error);
+    expect(error.message).toContain(path);
+    expect(took).toBeGreaterThanOrEqual(LIMIT_MS - 50);
+    expect(took).toBeLessThan(LIMIT_MS + NOISE_MS);
+  }
+  unlockFile();
+  await untilFree(backend, "k");
+});
+
+test("waiting: told after operationTimeoutMs, or when the wall is hit, and nothing stays locked", async () => {
+  const held = await backend.acquire({ key: "waiting", ttlMs: 60_000 });
+  await lockFile();
+  const waits = [
+    [{ retryDelayMs: 20, timeoutMs: 20_000 }, "NetworkTimeout", LIMIT_MS],
+    [{ retryDelayMs: 20, timeoutMs: 200 }, "AcquisitionTimeout", 200],
+  ];
+  for (const [acquisition, code, limitMs] of waits) {
+    const since = performance.now();
+    const config = { key: "waiting", ttlMs: 60_000, acquisition };
+    const error = await rejection(lock(backend, () => "entered", config));
+    const took = performance.now() - since;
+    expect(error.code).toBe(code);
+    expect(took).toBeGreaterThanOrEqual(limitMs - 50);
+    expect(took).toBeLessThan(limitMs + NOISE_MS);
+  }
+  unlockFile();
+  await until(() => held.release().then(({ ok }) => ok));
+  await untilFree(backend, "waiting");
+});
+
+test("holding: LockLost when the time is over, and the end is told", async () => {
+  const failures = [];
+  const ttlMs = 1_500;
+  let lostAt;
+  const outcome = await lock(
+    backend,
+    async ({ signal, isHeld }) => {
+      await lockFile();
+      const since = performance.now();
+      const reason = await aborted(signal);
+      lostAt = performance.now();
+      expect(reason.code).toBe("LockLost");
+      expectTimeout(reason.cause);
+      expect(isHeld()).toBe(false);
+      expect(lostAt - since).toBeLessThan(ttlMs + NOISE_MS);
+      return "done";
+    },
+    { key: "holding", ttlMs, autoExtend: true, onReleaseError: (error) => failures.push(error) },
+  );
+  expect(outcome).toBe("done");
+  expect(performance.now() - lostAt).toBeLessThan(LIMIT_MS + NOISE_MS);
+  expect(failures).toHaveLength(1);
+  expectTimeout(failures[0]);
+});
+
+test("holding: a file that is free again in time costs nothing", async () => {
+  const ttlMs = 3_000;
+  const since = performance.now();
+  const kept = await lock(
+    backend,
+    async ({ signal, isHeld }) => {
+      await lockFile();
+      // One heartbeat cannot be written.
+      await sleep(ttlMs / 2);
+      unlockFile();
+      await sleep(Math.max(0, since + ttlMs + 1_200 - performance.now()));
+      return isHeld() && !signal.aborted;
+    },
+    { key: "kept", ttlMs, autoExtend: true },
+  );
+  expect(kept).toBe(true);
+});
+
+test("ending: the value counts, and the failed release is told", async () => {
+  const failures = [];
+  let endedAt;
+  const outcome = await lock(
+    backend,
+    async () => {
+      await lockFile();
+      endedAt = performance.now();
+      return "done";
+    },
+    { key: "ending", ttlMs: 60_000, onReleaseError: (error) => failures.push(error) },
+  );
+  expect(performance.now() - endedAt).toBeLessThan(LIMIT_MS + NOISE_MS);
+  expect(outcome).toBe("done");
+  expect(failures).toHaveLength(1);
+  expectTimeout(failures[0]);
+});
