@@ -5,12 +5,14 @@ import { number } from "../lib/table.mjs";
 
 export function report({ rounds, crowds, processes }) {
   const waits = rounds.map(({ name, samples, commandsPerSecond }) => {
-    const ms = samples.map((sample) => sample.ms);
-    const cpu = samples.map((sample) => sample.cpu);
+    const ran = samples.filter(({ failed }) => !failed);
+    const ms = ran.map((sample) => sample.ms);
+    const cpu = ran.map((sample) => sample.cpu);
     return [
       name,
       ...[quantile(ms, 0.5), quantile(ms, 0.9), Math.max(...ms), quantile(cpu, 0.5)].map(number),
       commandsPerSecond === undefined ? "–" : number(commandsPerSecond),
+      number(samples.length - ran.length),
     ];
   });
   const drains = crowds.map(({ name, runs }) => {
@@ -30,9 +32,12 @@ export function report({ rounds, crowds, processes }) {
     "",
     "## From the end of the work under a lock to the start of the next process's",
     "",
-    `The lock was held for about 1.5 s. ${count} hand-overs each. CPU: of the waiting process, all its threads, while it waited. Commands: what a waiter sends to the server, its first attempt included.`,
+    `The lock was held for about 1.5 s. ${count} waits each. CPU: of the waiting process, all its threads, while it waited. Commands: what a waiter sends to the server, its first attempt included.`,
     "",
-    ...table(["", "p50 (ms)", "p90 (ms)", "max (ms)", "CPU (% of a core)", "commands/s"], waits),
+    ...table(
+      ["", "p50 (ms)", "p90 (ms)", "max (ms)", "CPU (% of a core)", "commands/s", "gave up"],
+      waits,
+    ),
     "",
     `## ${processes} processes want one key at the same moment, for 5 ms of work each`,
     "",
