@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use super::server::{Server, Via, over_both, request};
+use super::server::{Server, Via, deployment, over_both, request};
 use crate::backend::redis::RedisBackend;
 use crate::backend::{AcquireOutcome, Backend, LockRecord, Miss, ReleaseOutcome};
 use crate::error::ErrorCode;
@@ -13,6 +14,7 @@ over_both!(
     a_place_that_is_none_is_refused,
     a_lock_is_taken_away_with_all_but_its_counter,
     only_what_belongs_to_a_lock_is_taken_away,
+    in_a_cluster,
 );
 
 async fn all(backend: &RedisBackend, limit: usize) -> BTreeMap<String, LockRecord> {
@@ -182,4 +184,37 @@ async fn only_what_belongs_to_a_lock_is_taken_away(via: Via) {
     let error = backend.force_release(&key).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::Internal);
     assert_eq!(server.run::<u32>(&["EXISTS", "syncguard:k"]).await, 1);
+}
+
+/// Names that a script makes up are refused there, unless they are in the slot of those it was given.
+async fn in_a_cluster(via: Via) {
+    let server = Server::start(&["--cluster-enabled", "yes"]).await;
+    let slots: Vec<String> = (0..16384).map(|slot: u16| slot.to_string()).collect();
+    let mut command = redis::cmd("CLUSTER");
+    let _: () = server.query(command.arg("ADDSLOTS").arg(slots)).await;
+    while !server
+        .run::<String>(&["CLUSTER", "INFO"])
+        .await
+        .contains("cluster_state:ok")
+    {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let backend = match via {
+        Via::Connection => {
+            let node = format!(r#"{{"host":"127.0.0.1","port":{}}}"#, server.port);
+            deployment(&format!(r#"{{"kind":"cluster","nodes":[{node}]}}"#), "").unwrap()
+        }
+        Via::Client => via.backend(&server, r#""cluster":true"#),
+    };
+    let names: BTreeSet<String> = (0..50).map(|i| format!("k{i}")).collect();
+    for name in &names {
+        backend.acquire(&request(name, 30_000)).await.unwrap();
+    }
+    assert_eq!(keys(&backend).await, names);
+    for name in &names {
+        let key = Key::new(name).unwrap();
+        assert!(backend.force_release(&key).await.unwrap());
+    }
+    let left: usize = server.run(&["DBSIZE"]).await;
+    assert_eq!(left, names.len());
 }
