@@ -234,7 +234,7 @@ test("what a callback throws is nobody's loss but its own", async () => {
       throw new Error("on purpose");
     });
     const node = { host: "127.0.0.1", port: ${server.port} };
-    const backend = open(bridge, "redis", JSON.stringify({ deployment: { kind: "server", node } }));
+    const backend = open(bridge, "redis", JSON.stringify({ deployment: { kind: "server", node } }), 0);
     const asked = [];
     // More than fit into one call.
     for (const giveUpAt = Date.now() + 20_000; thrown.length < 10 && Date.now() < giveUpAt; ) {

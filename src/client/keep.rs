@@ -46,7 +46,11 @@ impl Client {
                 .fold(deadline, Moment::min);
             tokio::select! {
                 () = self.host.sleep_until(first) => {}
-                () = hold.shortened.notified() => {}
+                () = hold.shortened.notified() => {
+                    let now = self.host.now();
+                    let soon = now + hold.valid_until().since(now) / 2;
+                    next = next.map(|moment| moment.min(soon));
+                }
             }
             let now = self.host.now();
             if give_up.is_some_and(|moment| now >= moment) {

@@ -18,6 +18,7 @@ const FRESH: Duration = Duration::from_millis(10);
 #[derive(Default)]
 pub(super) struct Queues {
     queues: Mutex<HashMap<Key, Queue>>,
+    tickets: AtomicU64,
     /// How often a key was given back. Who comes to a queue can tell whether that happened since it
     /// found the key locked.
     released: AtomicU64,
@@ -32,8 +33,8 @@ struct Queue {
     watch: Option<Box<dyn Watch>>,
 }
 
-#[derive(Default)]
 struct Place {
+    ticket: u64,
     attempt: AtomicBool,
     changed: Notify,
 }
@@ -54,11 +55,26 @@ impl Queues {
         self.lock().contains_key(key)
     }
 
-    pub fn join(self: &Arc<Self>, key: &Key) -> Waiter {
-        let place = Arc::<Place>::default();
+    /// Says who came first, where several find out at about the same time that they have to wait.
+    pub fn ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub fn join(self: &Arc<Self>, key: &Key, ticket: u64) -> Waiter {
+        let place = Arc::new(Place {
+            ticket,
+            attempt: AtomicBool::new(false),
+            changed: Notify::new(),
+        });
         let mut queues = self.lock();
         let queue = queues.entry(key.clone()).or_default();
-        queue.places.push_back(Arc::clone(&place));
+        let later = queue
+            .places
+            .iter()
+            .rev()
+            .take_while(|other| other.ticket > ticket);
+        let at = queue.places.len() - later.count();
+        queue.places.insert(at, Arc::clone(&place));
         Waiter {
             queues: Arc::clone(self),
             key: key.clone(),

@@ -106,7 +106,7 @@ impl Client {
         wanted: &Wanted<'_>,
         progress: &mut Progress,
     ) -> Settled<Option<Grant>> {
-        let releases = self.queues.releases();
+        let (ticket, releases) = (self.queues.ticket(), self.queues.releases());
         // Who waits already comes first.
         let behind = progress.policy.is_some() && self.queues.is_waited_for(wanted.key);
         let free_in = if behind {
@@ -122,7 +122,7 @@ impl Client {
         let Some(policy) = progress.policy else {
             return Ok(None).into();
         };
-        let waiter = self.queues.join(wanted.key);
+        let waiter = self.queues.join(wanted.key, ticket);
         if behind {
             waiter.ask_first(self.host.now());
         } else if self.queues.releases() != releases {

@@ -91,8 +91,10 @@ impl Host for JavascriptHost {
         let id = self.completions.next_id();
         let (fired, has_fired) = oneshot::channel();
         if let Some(timers) = lock(&self.timers).as_mut() {
-            timers.insert(id, Timer { due: moment, fired });
-            let ms = left.as_nanos().div_ceil(1_000_000);
+            // Timers know whole milliseconds: with these it is due, also where the clock stands still.
+            let ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+            let due = self.now() + Duration::from_millis(ms);
+            timers.insert(id, Timer { due, fired });
             self.completions.message('T', &format!("{id},{ms}"));
         }
         let set = SetTimer {

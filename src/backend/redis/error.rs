@@ -226,6 +226,8 @@ pub(super) fn while_greeting(node: &Node, error: Error) -> Error {
     Error {
         message: if hung_up {
             format!("The Redis server at {node} hung up before it had answered")
+        } else if error.code == ErrorCode::NetworkTimeout {
+            format!("The Redis server at {node} did not answer in time (operationTimeoutMs)")
         } else {
             error.message
         },

@@ -36,8 +36,8 @@ pub(crate) struct Dialer {
     pub(crate) warnings: Warnings,
     /// Once is enough.
     pub(crate) warned: Arc<AtomicBool>,
-    /// The server that is being dialled; nothing when it was reached and only its answer is missing.
-    pub(crate) dialling: Arc<Mutex<Option<Node>>>,
+    /// The server that is being dialled, and whether it was reached and only its answer is missing.
+    pub(crate) dialling: Arc<Mutex<Option<(Node, bool)>>>,
 }
 
 impl Dialer {
@@ -52,23 +52,24 @@ impl Dialer {
     /// What it means that dialling took too long.
     pub(crate) fn timed_out(&self) -> Error {
         match &*self.dialling() {
-            Some(node) => error::unreachable(node, "timed out"),
+            Some((node, false)) => error::unreachable(node, "timed out"),
+            Some((node, true)) => error::while_greeting(node, error::silent()),
             None => error::silent(),
         }
     }
 
-    fn dialling(&self) -> MutexGuard<'_, Option<Node>> {
+    fn dialling(&self) -> MutexGuard<'_, Option<(Node, bool)>> {
         self.dialling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn connect(&self, node: &Node) -> Result<Connection> {
-        *self.dialling() = Some(node.clone());
+        *self.dialling() = Some((node.clone(), false));
         #[cfg(unix)]
         let unreachable = |cause| error::unreachable(node, cause);
         match node {
             Node::Tcp { host, port } => {
                 let stream = self.connect_tcp(node, host, *port).await?;
-                *self.dialling() = None;
+                *self.dialling() = Some((node.clone(), true));
                 match &self.tls {
                     None => self.open(node, stream).await,
                     Some(tls) => {
@@ -82,7 +83,7 @@ impl Dialer {
                 let stream = tokio::net::UnixStream::connect(path)
                     .await
                     .map_err(unreachable)?;
-                *self.dialling() = None;
+                *self.dialling() = Some((node.clone(), true));
                 self.open(node, stream).await
             }
             #[cfg(not(unix))]
