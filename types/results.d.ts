@@ -26,7 +26,10 @@ export type AcquireLocked = { ok: false; reason: "locked" };
 export type AcquireResult<C extends BackendCapabilities = BackendCapabilities> =
   AcquireOk<C> | AcquireLocked;
 
-/** The methods do not depend on `this`: a result may be taken apart or spread. */
+/**
+ * The methods do not depend on `this`: a result may be taken apart or spread. (A spread copies all
+ * but `signal`, which is made when it is asked for.)
+ */
 export interface DisposableLockHandle {
   /** At most one release reaches the backend: a second call returns `{ ok: false }`. */
   release: (signal?: AbortSignal) => Promise<ReleaseResult>;
