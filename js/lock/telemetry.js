@@ -214,7 +214,9 @@ export function withTelemetry(backend, options) {
 
   /** @param {"acquire" | "release" | "extend" | "isLocked" | "lookup"} type */
   const operation = (type) => async (/** @type {any} */ opts) =>
-    observed(type, readString(opts, "key"), readString(opts, "lockId"), () => backend[type](opts));
+    await observed(type, readString(opts, "key"), readString(opts, "lockId"), () =>
+      backend[type](opts),
+    );
 
   /**
    * Handles whose release and extend are seen too.

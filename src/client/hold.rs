@@ -237,11 +237,11 @@ impl Client {
         Ok(outcome)
     }
 
-    /// Takes the lock away from its holder, who learns why.
-    pub(super) async fn give_up(self: &Arc<Self>, hold: &Hold, why: Error) {
+    /// Takes the lock away from its holder, who learns why. It is released in the background.
+    pub(super) fn give_up(self: &Arc<Self>, hold: &Hold, why: Error) {
         hold.lose(why);
         if !hold.given_up.swap(true, Ordering::AcqRel) {
-            self.undo(hold.lock_id, &hold.key, hold.policy.ttl).await;
+            self.disown(hold.lock_id, &hold.key, hold.policy.ttl);
         }
     }
 }

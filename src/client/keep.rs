@@ -55,7 +55,7 @@ impl Client {
             let now = self.host.now();
             if give_up.is_some_and(|moment| now >= moment) {
                 let why = lost("The lock was given up: it was held for maxHoldMs");
-                return self.give_up(hold, why).await;
+                return self.give_up(hold, why);
             }
             if now >= hold.valid_until() {
                 return hold.lose(match failure {

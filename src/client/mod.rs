@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::{
@@ -348,9 +348,10 @@ impl Client {
             () = self.holds.until_empty() => {}
             () = self.host.sleep_until(self.host.now() + timeout) => {}
         }
-        let left = self.holds.all();
-        let why = || hold::lost("The lock was given up: its backend was closed");
-        join_all(left.iter().map(|hold| self.give_up(hold, why()))).await;
+        for hold in self.holds.all() {
+            let why = hold::lost("The lock was given up: its backend was closed");
+            self.give_up(&hold, why);
+        }
         self.finish_undoing().await;
         self.closed.cancel();
         self.backend.close().await;
