@@ -166,12 +166,18 @@ thread_local! {
     static IN_TURN: Cell<*const Completions> = const { Cell::new(ptr::null()) };
 }
 
+struct Running {
+    cancel: CancellationToken,
+    /// It was cancelled, perhaps too late for the engine to see it.
+    unwanted: bool,
+}
+
 pub(super) struct Completions {
     queue: Arc<Queue>,
     wake: Wake,
     next_id: AtomicU64,
     /// What JavaScript may still cancel, by its id.
-    running: Mutex<HashMap<u64, CancellationToken>>,
+    running: Mutex<HashMap<u64, Running>>,
 }
 
 impl Completions {
@@ -180,7 +186,12 @@ impl Completions {
     }
 
     pub fn post(&self, id: u64, reply: Reply) {
-        if self.queue.push(id, reply) && !ptr::eq(IN_TURN.get(), self) {
+        self.wake_after(self.queue.push(id, reply));
+    }
+
+    /// `first`: of what is ready, and so nobody was woken for it yet.
+    fn wake_after(&self, first: bool) {
+        if first && !ptr::eq(IN_TURN.get(), self) {
             self.wake();
         }
     }
@@ -221,12 +232,16 @@ impl Completions {
     }
 
     pub fn start(&self, id: u64, cancel: CancellationToken) {
-        lock(&self.running).insert(id, cancel);
+        let unwanted = false;
+        lock(&self.running).insert(id, Running { cancel, unwanted });
     }
 
     /// Nobody wants the reply to `id` any more.
     pub fn cancel(&self, id: u64) {
-        let running = lock(&self.running).get(&id).cloned();
+        let running = lock(&self.running).get_mut(&id).map(|running| {
+            running.unwanted = true;
+            running.cancel.clone()
+        });
         match running {
             Some(cancel) => cancel.cancel(),
             None => self.queue.revoke(id),
@@ -268,9 +283,19 @@ impl Pending {
 
     pub fn finish(mut self, reply: Reply) {
         self.settled = true;
-        // First: who cancels from now on finds the reply in the queue.
-        lock(&self.completions.running).remove(&self.id);
-        self.completions.post(self.id, reply);
+        let Completions { running, queue, .. } = &*self.completions;
+        // Together: who cancels finds it either running or in the queue.
+        let mut running = lock(running);
+        let unwanted = running.remove(&self.id).is_some_and(|it| it.unwanted);
+        let (reply, dropped) = if unwanted {
+            (Reply::nothing(), Some(reply))
+        } else {
+            (reply, None)
+        };
+        let first = queue.push(self.id, reply);
+        drop(running);
+        self.completions.wake_after(first);
+        drop(dropped);
     }
 }
 
