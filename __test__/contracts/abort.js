@@ -94,6 +94,32 @@ export function abort(t) {
       }
     });
 
+    test("an acquire that is aborted in any moment leaves no lock behind", async () => {
+      const backend = await t.backend();
+      // About as long as an answer takes, which comes meanwhile on another thread.
+      let answerMs = Infinity;
+      for (let i = 0; i < 50; i++) {
+        const askedAt = performance.now();
+        const held = await backend.acquire({ key: t.key(), ttlMs: 60_000 });
+        answerMs = Math.min(answerMs, performance.now() - askedAt);
+        await held.release();
+      }
+      const since = performance.now();
+      const abandoned = [];
+      while (performance.now() < since + 1_500) {
+        const key = t.key();
+        const controller = new AbortController();
+        const acquiring = backend.acquire({ key, ttlMs: 600_000, signal: controller.signal });
+        const abortAt = performance.now() + Math.random() * 2 * answerMs;
+        while (performance.now() < abortAt);
+        controller.abort();
+        const held = await acquiring.catch(expectAborted);
+        if (held) await held.release();
+        else abandoned.push(key);
+      }
+      for (const key of abandoned) await untilFree(backend, key);
+    });
+
     test("many operations can share one signal, without a warning from Node.js", async () => {
       const backend = await t.backend();
       const controller = new AbortController();

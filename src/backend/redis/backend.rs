@@ -106,7 +106,7 @@ impl Backend for RedisBackend {
                 documented: &[lock_id, &ttl_ms, TOLERANCE_MS, &keys.lock, key],
             },
         };
-        reply::acquired(self.client.run(&call).await?)
+        reply::acquired(self.client.form(), self.client.run(&call).await?)
     }
 
     async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {

@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::config::{Deployment, RedisConfig};
 use super::format::keys::Keyspace;
-use super::format::scripts::Call;
+use super::format::scripts::{Call, Form};
 use super::transport::dialer::Dialer;
 use super::transport::eval::Eval;
 use super::transport::link::Link;
@@ -72,6 +72,14 @@ impl Client {
             watching: Watching::new(Arc::clone(&topology), &dialer, connect_timeout),
             link: Link::new(topology, dialer, connect_timeout, home),
         })
+    }
+
+    /// The form of the scripts that are run.
+    pub(super) fn form(&self) -> Form {
+        match self {
+            Self::Native(_) => Form::Lean,
+            Self::Foreign(_) => Form::Documented,
+        }
     }
 
     /// What the script answered.

@@ -6,42 +6,43 @@ use redis::{FromRedisValue, Value};
 use serde::Deserialize;
 
 use super::keys::Keyspace;
+use super::scripts::Form;
 use crate::backend::redis::error;
 use crate::backend::{AcquireOutcome, ExtendOutcome, LockRecord, Miss, Page, ReleaseOutcome};
 use crate::error::{Error, Result};
 use crate::lock::ttl::MAX_TTL_MS;
 use crate::lock::{Fence, LockId};
 
-pub(crate) fn acquired(reply: Value) -> Result<AcquireOutcome> {
-    if number(&reply) == Some(0) {
-        return Ok(AcquireOutcome::Locked { free_in: None });
-    }
-    // If this cannot be read there may be a lock all the same.
-    granted_or_not(reply).map_err(Error::outcome_unknown)
+pub(crate) fn acquired(form: Form, reply: Value) -> Result<AcquireOutcome> {
+    let free_in = match (form, number(&reply)) {
+        // Whatever somebody else may have stored as its end.
+        (Form::Lean, Some(left @ ..0)) => {
+            Some(Duration::from_millis(left.unsigned_abs().min(MAX_TTL_MS)))
+        }
+        (Form::Documented, Some(0)) => None,
+        // If this cannot be read there may be a lock all the same.
+        _ => return granted(form, reply).map_err(Error::outcome_unknown),
+    };
+    Ok(AcquireOutcome::Locked { free_in })
 }
 
-fn granted_or_not(reply: Value) -> Result<AcquireOutcome> {
-    match reply {
-        Value::Array(parts) if parts.len() == 2 => {
-            let (0, left) = read::<(i64, i64)>(Value::Array(parts))? else {
-                return Err(error::unexpected_reply());
-            };
-            // Whatever somebody else may have stored as its end.
-            let left = u64::try_from(left).unwrap_or(MAX_TTL_MS).min(MAX_TTL_MS);
-            Ok(AcquireOutcome::Locked {
-                free_in: Some(Duration::from_millis(left)),
-            })
+fn granted(form: Form, reply: Value) -> Result<AcquireOutcome> {
+    let (fence, expires_at_ms) = match form {
+        Form::Lean => {
+            let (fence, expires_at_ms) = read::<(u64, u64)>(reply)?;
+            (Fence::from_stored(fence)?, expires_at_ms)
         }
-        reply => {
+        Form::Documented => {
             let (1, fence, expires_at_ms) = read::<(i64, String, u64)>(reply)? else {
                 return Err(error::unexpected_reply());
             };
-            Ok(AcquireOutcome::Acquired {
-                fence: Fence::parse(&fence)?,
-                expires_at_ms,
-            })
+            (Fence::parse(&fence)?, expires_at_ms)
         }
-    }
+    };
+    Ok(AcquireOutcome::Acquired {
+        fence,
+        expires_at_ms,
+    })
 }
 
 pub(crate) fn released(reply: Value) -> Result<ReleaseOutcome> {
@@ -190,7 +191,19 @@ mod tests {
             Value::Array(vec![Value::Int(1), fence(), Value::Nil]),
             Value::Array(vec![Value::Int(1), too_large(), Value::Int(3)]),
         ] {
-            assert!(acquired(no_grant).unwrap_err().outcome_unknown);
+            let error = acquired(Form::Documented, no_grant).unwrap_err();
+            assert!(error.outcome_unknown);
+        }
+        for no_grant in [
+            nonsense(),
+            Value::Nil,
+            Value::Int(0),
+            Value::Int(1),
+            Value::Array(vec![Value::Int(1), fence(), Value::Int(3)]),
+            Value::Array(vec![too_large(), Value::Int(3)]),
+        ] {
+            let error = acquired(Form::Lean, no_grant).unwrap_err();
+            assert!(error.outcome_unknown);
         }
         for nonsense in [nonsense(), Value::Nil, Value::Int(2), Value::Array(vec![])] {
             assert!(released(nonsense.clone()).is_err());
@@ -208,11 +221,11 @@ mod tests {
     fn numbers_may_be_texts() {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
         assert_eq!(
-            acquired(text("0")).unwrap(),
+            acquired(Form::Documented, text("0")).unwrap(),
             AcquireOutcome::Locked { free_in: None }
         );
         let parts = vec![text("1"), text("000000000000007"), text("1700000000000")];
-        let granted = acquired(Value::Array(parts)).unwrap();
+        let granted = acquired(Form::Documented, Value::Array(parts)).unwrap();
         assert!(matches!(
             granted,
             AcquireOutcome::Acquired { fence, expires_at_ms: 1_700_000_000_000 } if fence.value() == 7
@@ -227,15 +240,10 @@ mod tests {
 
     #[test]
     fn how_long_it_is_locked_is_a_sane_time() {
-        for (left, ms) in [
-            (1, 1),
-            (5000, 5000),
-            (i64::MAX, MAX_TTL_MS),
-            (i64::MIN, MAX_TTL_MS),
-        ] {
+        for (left, ms) in [(-1, 1), (-5000, 5000), (i64::MIN, MAX_TTL_MS)] {
+            let locked = acquired(Form::Lean, Value::Int(left)).unwrap();
             let free_in = Some(Duration::from_millis(ms));
-            let reply = Value::Array(vec![Value::Int(0), Value::Int(left)]);
-            assert_eq!(acquired(reply).unwrap(), AcquireOutcome::Locked { free_in });
+            assert_eq!(locked, AcquireOutcome::Locked { free_in });
         }
     }
 

@@ -7,12 +7,19 @@ use redis::Cmd;
 /// As the documented forms are told.
 pub(crate) const TOLERANCE_MS: &str = "1000";
 
+/// How a script is given its arguments, and how it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// For our own connection.
+    Lean,
+    /// For a client of the user's: other implementations send the same, and mocks expect it. For
+    /// scripts that are not documented it is the same as the other.
+    Documented,
+}
+
 pub(crate) struct Script {
     pub(crate) name: &'static str,
-    /// For our own connection.
     pub(crate) lean: Code,
-    /// For a client of the user's: other implementations send the same, and mocks expect it. Not
-    /// every script is documented.
     pub(crate) documented: Code,
 }
 

@@ -1,6 +1,7 @@
 -- Takes the lock unless a live one is there.
 -- KEYS: lock, index, fence counter
--- Returns {1, fence, expiresAtMs}, or 0 when it is locked; in the lean form {0, for how long}.
+-- Returns {1, fence, expiresAtMs}, or 0 when it is locked. In the lean form {fence as a number,
+-- expiresAtMs}, or for how long it is locked, in negative milliseconds.
 -- Nothing is written before all checks are done.
 
 local now = now_ms()
@@ -13,7 +14,7 @@ if stored then
     local left = expires - now
     -- Others may have stored it so that Redis does not remove it at its end.
     if left < 0 then left = left + TOLERANCE_MS end
-    return {0, left + 1}
+    return -1 - left
   end
 end
 
@@ -25,10 +26,10 @@ if fence > 900000000000000 or fence < 1 then
 end
 
 local expires = now + ttl_ms
-fence = string.format('%015.0f', fence)
 local data = string.format(
-  '{"lockId":"%s","expiresAtMs":%.0f,"acquiredAtMs":%.0f,"key":"%s","fence":"%s"}',
+  '{"lockId":"%s","expiresAtMs":%.0f,"acquiredAtMs":%.0f,"key":"%s","fence":"%015.0f"}',
   lock_id, expires, now, key_in_json, fence)
 redis.call('SET', KEYS[1], data, 'PX', ttl_ms)
 redis.call('SET', KEYS[2], KEYS[1], 'PX', ttl_ms)
-return {1, fence, expires}
+if LEAN then return {fence, expires} end
+return {1, string.format('%015.0f', fence), expires}
