@@ -56,6 +56,16 @@ describe("in this process", () => {
     expect(await held.release()).toEqual({ ok: true });
   });
 
+  test("a script that is new to the server runs although the thread gets busy", async () => {
+    const held = await backend.acquire({ key: "new", ttlMs });
+    cli("script", "flush");
+    const extending = held.extend(2 * ttlMs);
+    sleepBusily(1000);
+    expect(Number(cli("pttl", `${keyPrefix}:new`))).toBeGreaterThan(ttlMs);
+    expect(await extending).toMatchObject({ ok: true });
+    expect(await held.release()).toEqual({ ok: true });
+  });
+
   test("a heartbeat goes on while the thread is busy", async () => {
     const lost = await lock(
       backend,

@@ -77,7 +77,7 @@ impl Client {
     /// The form of the scripts that are run.
     pub(super) fn form(&self) -> Form {
         match self {
-            Self::Native(_) => Form::Lean,
+            Self::Native { .. } => Form::Lean,
             Self::Foreign(_) => Form::Documented,
         }
     }

@@ -11,6 +11,7 @@ pub(super) mod wire;
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
+use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::redis::error;
-use crate::backend::redis::format::scripts::Call;
+use crate::backend::redis::format::scripts::{Call, Script};
 use crate::backend::redis::transport::watchdog::Watchdog;
 use crate::error::{Error, Result};
 use crate::event_loop::{Event, EventLoop, Interest, Watched};
@@ -74,6 +75,9 @@ struct State {
     gathered: usize,
     /// As many are written together: callers that were answered together often ask again together.
     part: usize,
+    /// Scripts that went this way: the server remembers them. Were it asked for others by their
+    /// hash, the second try would need this thread, which may be busy by then.
+    known: Vec<&'static Script>,
     /// Read, but not yet a whole reply.
     input: Vec<u8>,
     /// In the order in which the server will answer.
@@ -112,6 +116,7 @@ impl Lane {
                 output: Vec::new(),
                 gathered: 0,
                 part: 1,
+                known: Vec::new(),
                 input: Vec::new(),
                 waiting: VecDeque::new(),
                 given_up: 0,
@@ -138,7 +143,11 @@ impl Lane {
             return None;
         }
         let (answer, answered) = oneshot::channel();
-        resp::write_call(&mut state.output, call);
+        let is_known = state.known.iter().any(|known| ptr::eq(*known, call.script));
+        if !is_known {
+            state.known.push(call.script);
+        }
+        resp::write_call(&mut state.output, call, is_known);
         state.gathered += 1;
         state.waiting.push_back(Request {
             answer: Some(answer),

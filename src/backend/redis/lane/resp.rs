@@ -11,11 +11,16 @@ const MAX_DEPTH: usize = 4;
 /// Larger than any of them: a page of locks is the largest.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
 
-/// Appends the call by its script's hash.
-pub(crate) fn write_call(out: &mut Vec<u8>, call: &Call<'_>) {
+/// Appends the call: by its script's hash when the server knows the script, else with its text.
+pub(crate) fn write_call(out: &mut Vec<u8>, call: &Call<'_>, is_known: bool) {
     write_header(out, b'*', 3 + call.keys.len() + call.args.lean.len());
-    out.extend_from_slice(b"$7\r\nEVALSHA\r\n");
-    write_text(out, &call.script.lean.hash);
+    if is_known {
+        out.extend_from_slice(b"$7\r\nEVALSHA\r\n");
+        write_text(out, &call.script.lean.hash);
+    } else {
+        out.extend_from_slice(b"$4\r\nEVAL\r\n");
+        write_text(out, call.script.lean.text);
+    }
     let mut digits = [0; 20];
     let count = decimal(call.keys.len(), &mut digits);
     write_header(out, b'$', count.len());
@@ -200,8 +205,10 @@ mod tests {
             keys: &["lock", "", "é"],
             args: Args::same(&["0123456789"]),
         };
-        let mut out = Vec::new();
-        write_call(&mut out, &call);
-        assert_eq!(out, call.by_hash().get_packed_command());
+        for (is_known, command) in [(true, call.by_hash()), (false, call.by_text())] {
+            let mut out = Vec::new();
+            write_call(&mut out, &call, is_known);
+            assert_eq!(out, command.get_packed_command());
+        }
     }
 }

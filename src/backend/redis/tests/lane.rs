@@ -112,7 +112,7 @@ impl Setup {
         while let Ok(read @ 1..) = self.server.read(&mut bytes) {
             total.extend_from_slice(&bytes[..read]);
         }
-        String::from_utf8(total).unwrap().matches("EVALSHA").count()
+        String::from_utf8(total).unwrap().matches("EVAL").count()
     }
 
     fn says(&mut self, text: &str) {
