@@ -30,7 +30,7 @@ pub struct Error {
     pub message: String,
     pub cause: Option<Cause>,
     /// Facts for programs, such as `("sqlstate", "40001")`.
-    pub details: Vec<(&'static str, String)>,
+    pub details: Vec<(&'static str, serde_json::Value)>,
     /// The request may have taken effect although it failed: an acquire must then be undone.
     pub outcome_unknown: bool,
 }
@@ -94,7 +94,7 @@ impl Error {
         }
     }
 
-    pub fn detail(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub fn detail(mut self, name: &'static str, value: impl Into<serde_json::Value>) -> Self {
         self.details.push((name, value.into()));
         self
     }

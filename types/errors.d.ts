@@ -27,7 +27,7 @@ export interface LockErrorContext {
   lockId?: string | undefined;
   /** The error that led to this one; also `error.cause`. */
   cause?: unknown;
-  /** Facts from a backend, such as `sqlstate`. */
+  /** Facts, such as `sqlstate`, or the `attempts` that a wait in vain made. */
   [detail: string]: unknown;
 }
 

@@ -31,7 +31,7 @@ export interface LockEvent {
   lockId?: string;
   /** How long the operation took. */
   durationMs?: number;
-  /** Of an acquire: how often it was tried. */
+  /** Of an acquire: how often it was tried. Not known when its caller cancelled it. */
   attempts?: number;
   /** Of an acquire: how long it waited for others. */
   waitMs?: number;

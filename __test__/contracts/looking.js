@@ -153,6 +153,15 @@ export function looking(t) {
       expect(seen.onReleaseError).toEqual([]);
     });
 
+    test("a holder of the same backend learns of it at once", async () => {
+      const backend = await t.backend();
+      const key = t.key();
+      const held = await hold(backend, { key, ttlMs: 600_000 });
+      await forceRelease(backend, { key });
+      expect(held.isHeld()).toBe(false);
+      expect((await aborted(held.signal)).code).toBe("LockLost");
+    });
+
     test("wakes a waiter of this process at once", async () => {
       const backend = await t.backend();
       const key = t.key();

@@ -50,7 +50,7 @@ test("a wait in vain was for a lock that another has", async () => {
   expect(events).toHaveLength(1);
   expect(events[0]).toMatchObject({
     ...{ type: "acquire", result: "fail", reason: "locked", code: "AcquisitionTimeout" },
-    ...{ keyHash: hashKey("k"), waitMs: 200, durationMs: 200 },
+    ...{ keyHash: hashKey("k"), attempts: 2, waitMs: 200, durationMs: 200 },
   });
 });
 

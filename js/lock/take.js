@@ -140,6 +140,15 @@ async function waited({ native }, plan, id) {
 }
 
 /**
+ * Not known of a wait that its caller cancelled, or that a backend of the user's ended.
+ * @param {LockError} error
+ * @returns {number | undefined}
+ */
+function attemptsOf({ context }) {
+  return typeof context?.attempts === "number" ? context.attempts : undefined;
+}
+
+/**
  * The same, and tells how it went: one event for the whole wait.
  * @template T
  * @param {Engine} engine
@@ -164,7 +173,7 @@ async function takeObserved(engine, plan, wait, observers, use) {
   ) => {
     const durationMs = performance.now() - started;
     const granted = held ? readGrant(reply, key).rest.split(",").map(Number) : [];
-    const [, attempts = 1, waitMs = 0] = granted;
+    const [, attempts = error ? attemptsOf(error) : 1, waitMs = 0] = granted;
     const more = { backend: engine.name, name, durationMs, attempts, waitMs: waitMs || durationMs };
     const outcome = held ? { ok: true } : { ok: false, reason: "locked" };
     for (const observer of observers) {

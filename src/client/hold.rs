@@ -135,6 +135,13 @@ impl Hold {
         }
     }
 
+    /// The store has it no more.
+    pub(super) fn taken_away(&self) {
+        if !self.ended.is_cancelled() {
+            self.lose(taken_away());
+        }
+    }
+
     pub(super) fn beat(&self, outcome: Result<(), &Error>) {
         if let Some(listener) = self.listener.get() {
             listener(HoldEvent::Beat(outcome));
@@ -168,6 +175,12 @@ impl Holds {
         if held.is_empty() {
             self.changed.notify_waiters();
         }
+    }
+
+    pub fn of(&self, key: &Key) -> Vec<Arc<Hold>> {
+        let mut held = self.all();
+        held.retain(|hold| hold.key == *key);
+        held
     }
 
     pub fn all(&self) -> Vec<Arc<Hold>> {

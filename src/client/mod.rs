@@ -210,7 +210,7 @@ impl Client {
                 Ok(Some(hold))
             }
             Ok(None) => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => Err(error.detail("attempts", progress.attempts)),
         };
         Settled {
             result,
@@ -285,7 +285,7 @@ impl Client {
         if extended.is_err()
             && let Some(hold) = self.holds.get(lock_id)
         {
-            hold.lose(hold::taken_away());
+            hold.taken_away();
         }
         Ok(extended)
     }
@@ -331,7 +331,12 @@ impl Client {
     /// Whether there was a lock to take away.
     pub async fn force_release(&self, key: &Key) -> Result<bool> {
         self.check_open()?;
+        // Now: who gets the key after it was taken away keeps it.
+        let held = self.holds.of(key);
         let released = self.backend.force_release(key).await?;
+        for hold in held.iter().filter(|_| released) {
+            hold.taken_away();
+        }
         self.queues.released(key);
         Ok(released)
     }

@@ -9,8 +9,9 @@ use tokio_postgres::SimpleQueryRow;
 
 use super::client::Client;
 use super::config::PostgresConfig;
+use super::error;
 use super::sql::key::{self, StoredKey};
-use super::sql::{Arg, Schema};
+use super::sql::{Arg, Removal, Schema};
 use super::watch::Watches;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
@@ -26,6 +27,9 @@ pub struct PostgresBackend {
     cleaning_up: Arc<AtomicBool>,
     /// Nothing behind a pooler that is known to keep no session.
     watches: Option<Watches>,
+    /// The role may not tell those who wait.
+    silent: AtomicBool,
+    warnings: Warnings,
 }
 
 impl PostgresBackend {
@@ -40,9 +44,30 @@ impl PostgresBackend {
             schema,
             cleanup_in_is_locked,
             cleaning_up: Arc::default(),
-            watches: keeps_sessions.then(|| Watches::new(client.clone(), locks, warnings)),
+            watches: keeps_sessions.then(|| Watches::new(client.clone(), locks, warnings.clone())),
             client,
+            silent: AtomicBool::new(false),
+            warnings,
         })
+    }
+
+    /// A notification is never needed: where the role may not send it, the lock is removed without.
+    async fn remove(&self, removal: &Removal, by: &str) -> Result<Option<SimpleQueryRow>> {
+        let args = [Arg::Text(by)];
+        if !self.silent.load(Ordering::Relaxed) {
+            match self.client.call(&[(&removal.telling, &args)]).await {
+                Err(error) if error::is_forbidden(&error) => {}
+                answer => return answer,
+            }
+        }
+        let row = self.client.call(&[(&removal.silent, &args)]).await?;
+        if !self.silent.swap(true, Ordering::Relaxed) {
+            self.warnings.debug(
+                "The PostgreSQL role may not execute pg_notify or pg_try_advisory_xact_lock: \
+                 those who wait for a lock are not told when it is released, and look by themselves",
+            );
+        }
+        Ok(row)
     }
 
     /// Removes an expired lock in the background; one at a time is enough, others will come.
@@ -98,10 +123,9 @@ impl Backend for PostgresBackend {
     }
 
     async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
-        let statement = &self.client.statements().release;
+        let removal = &self.client.statements().release;
         let row = self
-            .client
-            .call(&[(statement, &[Arg::Text(lock_id.as_str())])])
+            .remove(removal, lock_id.as_str())
             .await?
             .ok_or_else(unexpected)?;
         Ok(match missed(&row)? {
@@ -170,9 +194,8 @@ impl Backend for PostgresBackend {
 
     async fn force_release(&self, key: &Key) -> Result<bool> {
         let StoredKey { key, .. } = StoredKey::of(key)?;
-        let statement = &self.client.statements().force_release;
-        let args = [Arg::Text(&key)];
-        Ok(self.client.call(&[(statement, &args)]).await?.is_some())
+        let removal = &self.client.statements().force_release;
+        Ok(self.remove(removal, &key).await?.is_some())
     }
 
     fn obstacle(&self) -> Option<Error> {

@@ -70,6 +70,12 @@ pub(super) fn session_is_shared(error: &tokio_postgres::Error) -> bool {
     })
 }
 
+/// The role may not do it.
+pub(super) fn is_forbidden(error: &Error) -> bool {
+    let forbidden = SqlState::INSUFFICIENT_PRIVILEGE.code();
+    error.details.iter().any(|(_, value)| value == forbidden)
+}
+
 /// A pooler that does not know our settings refuses them.
 pub(super) fn refuses_settings(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| {

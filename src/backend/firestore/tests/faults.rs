@@ -97,7 +97,7 @@ async fn codes_become_lock_errors() {
             let (_, error) = failing_acquire(&backend).await;
             assert_eq!(error.code, expected, "{method} {code}");
             assert_eq!(error.outcome_unknown, unknown, "{method} {code}");
-            assert_eq!(error.details, [("grpcCode", name.to_owned())]);
+            assert_eq!(error.details, [("grpcCode", name.into())]);
             assert!(error.cause.is_none(), "a server's text may quote a key");
             assert!(error.message.contains(&place(&server.address)), "{error}");
         }

@@ -11,6 +11,6 @@ mod table;
 
 pub(super) use schema::Schema;
 pub(super) use statements::{
-    Arg, COUNTERS, Call, LOCKS, Statements, literal, prepared, spelled_out,
+    Arg, COUNTERS, Call, LOCKS, Removal, Statements, literal, prepared, spelled_out,
 };
 pub(super) use table::Table;

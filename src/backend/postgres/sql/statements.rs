@@ -32,10 +32,6 @@ pub(crate) struct Statement {
 impl Statement {
     fn new(file: &str, types: &'static str, locks: &Table, counters: &Table) -> Self {
         let text = without_comments(file)
-            .replace(
-                "tell_waiters",
-                &without_comments(include_str!("tell_waiters.sql")),
-            )
             .replace(COUNTERS, &counters.quoted())
             .replace(LOCKS, &locks.quoted());
         // Named after its text: behind a pooler a prepared statement may meet a session that
@@ -54,33 +50,54 @@ impl Statement {
     }
 }
 
+/// A statement that removes a lock.
+pub(crate) struct Removal {
+    pub telling: Statement,
+    /// For a role that may not tell those who wait.
+    pub silent: Statement,
+}
+
+impl Removal {
+    fn new(file: &str, types: &'static str, locks: &Table, counters: &Table) -> Self {
+        let statement = |tell: &str| {
+            let text = without_comments(file).replace("tell_waiters", tell);
+            Statement::new(&text, types, locks, counters)
+        };
+        Self {
+            telling: statement(include_str!("tell_waiters.sql")),
+            silent: statement("NULL"),
+        }
+    }
+}
+
 pub(crate) struct Statements {
     pub take_turn: Statement,
     pub acquire: Statement,
-    pub release: Statement,
+    pub release: Removal,
     pub extend: Statement,
     pub is_locked: Statement,
     pub clean_up: Statement,
     pub lookup_key: Statement,
     pub lookup_id: Statement,
     pub list: Statement,
-    pub force_release: Statement,
+    pub force_release: Removal,
 }
 
 impl Statements {
     pub(crate) fn new(locks: &Table, counters: &Table) -> Self {
         let statement = |file, types| Statement::new(file, types, locks, counters);
+        let removal = |file, types| Removal::new(file, types, locks, counters);
         Self {
             take_turn: statement(include_str!("take_turn.sql"), "text, bigint"),
             acquire: statement(include_str!("acquire.sql"), "text, text, bigint, text"),
-            release: statement(include_str!("release.sql"), "text"),
+            release: removal(include_str!("release.sql"), "text"),
             extend: statement(include_str!("extend.sql"), "text, bigint"),
             is_locked: statement(include_str!("is_locked.sql"), "text"),
             clean_up: statement(include_str!("clean_up.sql"), "text"),
             lookup_key: statement(include_str!("lookup_key.sql"), "text"),
             lookup_id: statement(include_str!("lookup_id.sql"), "text"),
             list: statement(include_str!("list.sql"), "text, bigint"),
-            force_release: statement(include_str!("force_release.sql"), "text"),
+            force_release: removal(include_str!("force_release.sql"), "text"),
         }
     }
 
@@ -89,14 +106,16 @@ impl Statements {
         [
             &self.take_turn,
             &self.acquire,
-            &self.release,
+            &self.release.telling,
+            &self.release.silent,
             &self.extend,
             &self.is_locked,
             &self.clean_up,
             &self.lookup_key,
             &self.lookup_id,
             &self.list,
-            &self.force_release,
+            &self.force_release.telling,
+            &self.force_release.silent,
         ]
         .into_iter()
         .map(Statement::prepare)
@@ -218,8 +237,8 @@ mod tests {
     #[test]
     fn names_follow_the_text() {
         let (one, other) = (statements(), statements());
-        assert_eq!(one.release.name, other.release.name);
-        assert_ne!(one.release.name, one.extend.name);
+        assert_eq!(one.extend.name, other.extend.name);
+        assert_ne!(one.extend.name, one.acquire.name);
     }
 
     #[test]

@@ -139,7 +139,7 @@ async fn a_wait_that_is_too_long_ends_with_a_known_outcome() {
             (error.code, error.outcome_unknown),
             (ErrorCode::NetworkTimeout, false)
         );
-        assert_eq!(error.details, [("sqlstate", "57014".to_owned())]);
+        assert_eq!(error.details, [("sqlstate", "57014".into())]);
         assert!(started.elapsed() >= Duration::from_millis(700));
         blocker.batch_execute("COMMIT").await.unwrap();
         let again = t.backend.acquire(&request(&key, 60_000)).await.unwrap();
@@ -227,7 +227,7 @@ async fn too_many_connections_and_a_wrong_database() {
         .await
         .unwrap_err();
     assert_eq!(error.code, ErrorCode::RateLimited);
-    assert_eq!(error.details, [("sqlstate", "53300".to_owned())]);
+    assert_eq!(error.details, [("sqlstate", "53300".into())]);
 
     let mut config = server.config();
     config.url = Some(format!(

@@ -212,7 +212,7 @@ async fn setup_at_once_again_and_in_a_schema() {
     let error = open().acquire(&request("k", 1000)).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::InvalidArgument);
     assert!(error.message.contains("setupSchema"));
-    assert_eq!(error.details, [("sqlstate", "42P01".to_owned())]);
+    assert_eq!(error.details, [("sqlstate", "42P01".into())]);
 
     let tasks: Vec<_> = (0..10)
         .map(|_| {
@@ -264,7 +264,7 @@ async fn a_role_without_rights_is_told_so_and_may_set_up_what_is_there() {
     };
     let error = open().acquire(&request("k", 1000)).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::AuthFailed);
-    assert!(error.details.contains(&("sqlstate", "42501".to_owned())));
+    assert!(error.details.contains(&("sqlstate", "42501".into())));
     open().setup().await.unwrap();
     server
         .sql(&format!(
@@ -282,6 +282,45 @@ async fn a_role_without_rights_is_told_so_and_may_set_up_what_is_there() {
         backend.release(request.lock_id).await.unwrap(),
         ReleaseOutcome::Released
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_may_not_notify_takes_locks_away_all_the_same() {
+    let server = Server::start().await;
+    let t = server.backend(|_| {}).await;
+    server
+        .sql(&format!(
+            "CREATE ROLE mute LOGIN; GRANT ALL ON {}, {} TO mute; \
+             REVOKE EXECUTE ON FUNCTION pg_notify(text, text) FROM PUBLIC",
+            t.locks, t.fences
+        ))
+        .await;
+    let mut config = server.config();
+    config.url = Some(format!(
+        "postgres://mute@127.0.0.1:{}/postgres",
+        server.port
+    ));
+    config.table_name.clone_from(&t.locks);
+    config.fence_table_name.clone_from(&t.fences);
+    let notes = Arc::new(AtomicU32::new(0));
+    let warnings = Warnings::new({
+        let notes = Arc::clone(&notes);
+        move |_| {
+            notes.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let backend = PostgresBackend::open(config, warnings.with_debug(true)).unwrap();
+    for _ in 0..2 {
+        let request = request("k", 60_000);
+        backend.acquire(&request).await.unwrap();
+        assert_eq!(
+            backend.release(request.lock_id).await.unwrap(),
+            ReleaseOutcome::Released
+        );
+        backend.acquire(&request).await.unwrap();
+        assert!(backend.force_release(&request.key).await.unwrap());
+    }
+    assert_eq!(notes.load(Ordering::Relaxed), 1);
 }
 
 /// What is stored is what the documented format says.
