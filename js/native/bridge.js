@@ -34,14 +34,11 @@ const INTERIM = "~".charCodeAt(0);
 const keepAlive = setInterval(() => {}, LONGEST_TIMER_MS);
 keepAlive.unref();
 
-// Others export the functions of its event loop too, and end the process when they are called.
-const isNode = process.versions.bun === undefined && process.versions.deno === undefined;
-
 /** @type {Bridge | undefined} */
 let bridge;
 
 function theBridge() {
-  return (bridge ??= new Bridge(onBatch, isNode ? (...batch) => onBatch(batch) : null));
+  return (bridge ??= new Bridge(onBatch, (...batch) => onBatch(batch)));
 }
 
 /** Whether the last call of the native side left something to be taken at once. */

@@ -1,6 +1,5 @@
 //! The operations of a backend as JavaScript calls them.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -13,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::bridge::{Completions, Pending};
 use super::hold::Held;
+use super::panics::contain;
 use super::reply::{self, Reply};
 use crate::backend::{Backend, LookupQuery};
 use crate::client::Client;
@@ -104,12 +104,12 @@ impl NativeBackend {
         let waker = Waker::from(Arc::clone(&parked));
         let mut context = Context::from_waker(&waker);
         // A panic must not unwind into Node.
-        let polled = catch_unwind(AssertUnwindSafe(|| operation.as_mut().poll(&mut context)));
+        let polled = contain(|| operation.as_mut().poll(&mut context));
         let done = match polled {
-            Ok(Poll::Ready(Outcome { reply, undo: None })) => return Either::A(reply.deliver()),
-            Ok(Poll::Ready(outcome)) => Some(outcome),
-            Ok(Poll::Pending) => None,
-            Err(_) => return failed(Error::internal("The operation failed unexpectedly")),
+            Some(Poll::Ready(Outcome { reply, undo: None })) => return Either::A(reply.deliver()),
+            Some(Poll::Ready(outcome)) => Some(outcome),
+            Some(Poll::Pending) => None,
+            None => return failed(Error::internal("The operation failed unexpectedly")),
         };
         let id = self.completions.next_id();
         let pending = self.completions.pending(id);

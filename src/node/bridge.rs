@@ -2,13 +2,12 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use napi::Env;
-use napi::bindgen_prelude::{Either, FnArgs, Function, JsValue};
+use napi::bindgen_prelude::{Either, FnArgs, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi_derive::napi;
 use tokio::runtime::Handle;
@@ -16,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::event_loop;
 use super::host::JavascriptHost;
+use super::panics::contain;
 use super::questions::Questions;
 use super::reply::Reply;
 use super::runtime::runtime;
@@ -43,13 +43,12 @@ pub struct Bridge {
 
 #[napi]
 impl Bridge {
-    /// `on_replies` takes a batch as its arguments. It is only given in Node.js: other runtimes may
-    /// export libuv's functions, and end the process when one is called.
+    /// `on_replies` takes a batch as its arguments.
     #[napi(constructor)]
     pub fn new(
         env: Env,
         on_batch: Function<FnArgs<(Batch,)>, ()>,
-        on_replies: Option<Function<(), ()>>,
+        on_replies: Function<(), ()>,
     ) -> napi::Result<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
@@ -65,9 +64,8 @@ impl Bridge {
             .weak::<true>()
             .build_callback(move |_| {
                 // A panic must not unwind into Node. What it kept from being taken is in the queue.
-                let batch = catch_unwind(AssertUnwindSafe(|| {
-                    batch(event_loop::serve(id).unwrap_or_else(|| ready.take()))
-                }));
+                let batch =
+                    contain(|| batch(event_loop::serve(id).unwrap_or_else(|| ready.take())));
                 Ok(FnArgs::from((batch.unwrap_or_default(),)))
             })?;
         let completions = Arc::new(Completions {
@@ -76,9 +74,7 @@ impl Bridge {
             next_id: AtomicU64::new(MESSAGE + 1),
             running: Mutex::default(),
         });
-        let event_loop = on_replies.and_then(|on_replies| {
-            event_loop::attach(id, env, on_replies.raw(), Arc::clone(&completions))
-        });
+        let event_loop = event_loop::attach(id, env, &on_replies, Arc::clone(&completions));
         Ok(Self {
             event_loop,
             questions: Arc::new(Questions::new(Arc::clone(&completions))),
@@ -114,9 +110,7 @@ impl Bridge {
 
     fn turn(&self, work: impl FnOnce()) {
         // A panic must not unwind into Node.
-        let _ = catch_unwind(AssertUnwindSafe(|| {
-            self.completions.in_turn(&self.runtime, work);
-        }));
+        contain(|| self.completions.in_turn(&self.runtime, work));
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
+use napi::bindgen_prelude::{Function, JsValue};
 use napi::{Env, sys};
 use tokio::runtime::Handle;
 
@@ -65,7 +66,7 @@ thread_local! {
 pub fn attach(
     id: u64,
     env: Env,
-    on_replies: sys::napi_value,
+    on_replies: &Function<(), ()>,
     completions: Arc<Completions>,
 ) -> Option<Arc<dyn EventLoop>> {
     if !uv::is_available() {
@@ -84,7 +85,7 @@ pub fn attach(
         uv_loop: env.get_uv_event_loop().ok()?.cast(),
         // SAFETY: JavaScript calls us with it. It stays on this thread with `Local`, which drops it
         // before `ending`, for which the environment waits.
-        recipient: unsafe { Recipient::new(env, on_replies) }?,
+        recipient: unsafe { Recipient::new(env, on_replies.raw()) }?,
         undelivered: RefCell::default(),
         watches: RefCell::default(),
         next_watch: Cell::new(0),

@@ -16,7 +16,6 @@ mod functions;
 mod hold;
 mod host;
 mod open;
-#[cfg(unix)]
 mod panics;
 mod questions;
 mod redis;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use napi::{Env, sys};
+use napi::Env;
+use napi::bindgen_prelude::Function;
 
 use super::bridge::Completions;
 use super::reply::Reply;
@@ -11,7 +12,7 @@ use crate::event_loop::EventLoop;
 pub fn attach(
     _id: u64,
     _env: Env,
-    _on_replies: sys::napi_value,
+    _on_replies: &Function<(), ()>,
     _completions: Arc<Completions>,
 ) -> Option<Arc<dyn EventLoop>> {
     None
