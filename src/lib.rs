@@ -14,5 +14,6 @@ pub mod error;
 pub mod event_loop;
 pub mod foreign;
 pub mod lock;
+mod map;
 #[cfg(feature = "node")]
 pub mod node;

@@ -2,7 +2,7 @@
 
 import { LockError, replyError } from "../base/errors.js";
 import { settled, settledOrAborted, unlisten } from "../native/bridge.js";
-import { ACQUIRED, LOCKED, readGrant } from "../native/replies.js";
+import { ACQUIRED, LOCKED, readGrant, readProgress } from "../native/replies.js";
 import { cancelled, checkNotCancelled } from "./config.js";
 import { Held } from "./held.js";
 import { accessTo, observerOf } from "./telemetry.js";
@@ -172,8 +172,9 @@ async function takeObserved(engine, plan, wait, observers, use) {
     /** @type {LockError | undefined} */ error = undefined,
   ) => {
     const durationMs = performance.now() - started;
-    const granted = held ? readGrant(reply, key).rest.split(",").map(Number) : [];
-    const [, attempts = error ? attemptsOf(error) : 1, waitMs = 0] = granted;
+    const { attempts, waitMs } = held
+      ? readProgress(reply)
+      : { attempts: error ? attemptsOf(error) : 1, waitMs: 0 };
     const more = { backend: engine.name, name, durationMs, attempts, waitMs: waitMs || durationMs };
     const outcome = held ? { ok: true } : { ok: false, reason: "locked" };
     for (const observer of observers) {

@@ -213,10 +213,8 @@ export function withTelemetry(backend, options) {
   }
 
   /** @param {"acquire" | "release" | "extend" | "isLocked" | "lookup"} type */
-  const operation = (type) => async (/** @type {any} */ opts) =>
-    await observed(type, readString(opts, "key"), readString(opts, "lockId"), () =>
-      backend[type](opts),
-    );
+  const operation = (type) => (/** @type {any} */ opts) =>
+    observed(type, readString(opts, "key"), readString(opts, "lockId"), () => backend[type](opts));
 
   /**
    * Handles whose release and extend are seen too.

@@ -12,14 +12,6 @@ const { asyncDispose } = Symbol;
 
 /** What a handle knows of its lock: how it ends, and until when it is surely held. */
 class Granted extends Disposal {
-  #native;
-  /** On the native side's clock; as text until it is asked for.
-   * @type {string | number} */
-  #validUntil;
-  /** @type {AbortController | undefined} */
-  #controller;
-  #alarm = 0;
-
   /**
    * @param {NativeBackend} native
    * @param {string} lockId
@@ -29,14 +21,19 @@ class Granted extends Disposal {
    */
   constructor(native, lockId, validUntil, key, hooks) {
     super(lockId, key, hooks);
-    this.#native = native;
-    this.#validUntil = validUntil;
+    this.native = native;
+    /** On the native side's clock; as text until it is asked for.
+     * @type {string | number} */
+    this.validUntil = validUntil;
+    /** @type {AbortController | undefined} */
+    this.controller = undefined;
+    this.alarm = 0;
   }
 
   /** @param {AbortSignal} [signal] */
   releaseLock(signal) {
-    if (this.#alarm !== 0) this.#silence();
-    return releaseLock(this.#native, this.lockId, this.key, signal);
+    if (this.alarm !== 0) this.silence();
+    return releaseLock(this.native, this.lockId, this.key, signal);
   }
 
   /**
@@ -44,28 +41,28 @@ class Granted extends Disposal {
    * @param {AbortSignal | undefined} signal
    */
   extend(ttlMs, signal) {
-    return extendLock(this.#native, this.lockId, ttlMs, signal, (validUntil) => {
-      const isEarlier = validUntil < Number(this.#validUntil);
-      this.#validUntil = validUntil;
+    return extendLock(this.native, this.lockId, ttlMs, signal, (validUntil) => {
+      const isEarlier = validUntil < Number(this.validUntil);
+      this.validUntil = validUntil;
       // An alarm that comes too early is set again; one that would come too late is set now.
-      if (isEarlier && this.#controller !== undefined) {
-        this.#silence();
-        this.#watch(this.#controller);
+      if (isEarlier && this.controller !== undefined) {
+        this.silence();
+        this.watch(this.controller);
       }
     });
   }
 
   /** @param {number} forMs */
   isHeld(forMs) {
-    const left = Number(this.#validUntil) - this.#native.now();
+    const left = Number(this.validUntil) - this.native.now();
     return this.released === undefined && left > forMs;
   }
 
   throwIfLost() {
-    if (!this.isHeld(0)) throw this.#lost();
+    if (!this.isHeld(0)) throw this.lost();
   }
 
-  #lost() {
+  lost() {
     return new LockError(
       "LockLost",
       this.released === undefined
@@ -75,27 +72,27 @@ class Granted extends Disposal {
   }
 
   get signal() {
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController();
-      this.#watch(this.#controller);
+    if (this.controller === undefined) {
+      this.controller = new AbortController();
+      this.watch(this.controller);
     }
-    return this.#controller.signal;
+    return this.controller.signal;
   }
 
   /** @param {AbortController} controller */
-  #watch(controller) {
+  watch(controller) {
     if (this.released !== undefined) return;
-    if (!this.isHeld(0)) return controller.abort(this.#lost());
-    this.#alarm = this.#native.alarm(Number(this.#validUntil));
-    listen(this.#alarm, () => {
-      unlisten(this.#alarm);
-      this.#watch(controller);
+    if (!this.isHeld(0)) return controller.abort(this.lost());
+    this.alarm = this.native.alarm(Number(this.validUntil));
+    listen(this.alarm, () => {
+      unlisten(this.alarm);
+      this.watch(controller);
     });
   }
 
-  #silence() {
-    unlisten(this.#alarm);
-    this.#native.cancel(this.#alarm);
+  silence() {
+    unlisten(this.alarm);
+    this.native.cancel(this.alarm);
   }
 }
 

@@ -39,6 +39,19 @@ export function readGrant(reply, key) {
 }
 
 /**
+ * How the wait for a hold went.
+ * @param {string} reply an `A…`
+ */
+export function readProgress(reply) {
+  const waited = reply.lastIndexOf(",");
+  const attempts = reply.lastIndexOf(",", waited - 1);
+  return {
+    attempts: Number(reply.slice(attempts + 1, waited)),
+    waitMs: Number(reply.slice(waited + 1)),
+  };
+}
+
+/**
  * An `I…`.
  * @param {string} reply
  */

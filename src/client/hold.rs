@@ -1,6 +1,5 @@
 //! A lock that somebody holds: until when it is surely his, and how it ends.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -14,6 +13,7 @@ use super::{Client, Grant};
 use crate::backend::{ExtendOutcome, Miss, ReleaseOutcome};
 use crate::error::{Error, ErrorCode, Result};
 use crate::lock::{Fence, Key, LockId, Ttl};
+use crate::map::FastMap;
 
 /// How a lock is to be held.
 #[derive(Debug, Clone, Copy)]
@@ -156,7 +156,7 @@ fn nanoseconds(moment: Moment) -> u64 {
 /// The holds of a client, until they end.
 #[derive(Default)]
 pub(super) struct Holds {
-    held: Mutex<HashMap<LockId, Arc<Hold>>>,
+    held: Mutex<FastMap<LockId, Arc<Hold>>>,
     changed: Notify,
 }
 
@@ -197,7 +197,7 @@ impl Holds {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<LockId, Arc<Hold>>> {
+    fn lock(&self) -> MutexGuard<'_, FastMap<LockId, Arc<Hold>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
 //! Callers of this process that wait for the same key. They are served in the order in which they
 //! came: only the first one makes attempts, and has the key watched for all of them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,13 +11,14 @@ use tokio::sync::Notify;
 use super::host::Moment;
 use crate::backend::Watch;
 use crate::lock::Key;
+use crate::map::FastMap;
 
 /// For so long what the first one found counts for the others.
 const FRESH: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
 pub(super) struct Queues {
-    queues: Mutex<HashMap<Key, Queue>>,
+    queues: Mutex<FastMap<Key, Queue>>,
     tickets: AtomicU64,
     /// How often a key was given back. Who comes to a queue can tell whether that happened since it
     /// found the key locked.
@@ -97,7 +98,7 @@ impl Queues {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Queue>> {
+    fn lock(&self) -> MutexGuard<'_, FastMap<Key, Queue>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,6 +8,16 @@ use crate::error::{Error, Result};
 
 pub const LOCK_ID_LENGTH: usize = 22;
 
+const IS_BASE64URL: [bool; 256] = {
+    let mut valid = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        valid[byte] = matches!(byte as u8, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+        byte += 1;
+    }
+    valid
+};
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockId([u8; LOCK_ID_LENGTH]);
 
@@ -26,7 +36,7 @@ impl LockId {
             Ok(id)
                 if id
                     .iter()
-                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')) =>
+                    .fold(true, |ok, byte| ok & IS_BASE64URL[usize::from(*byte)]) =>
             {
                 Ok(Self(id))
             }

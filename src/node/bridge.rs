@@ -1,7 +1,6 @@
 //! The way back into JavaScript: one queue and one wake-up for everything that is ready.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +21,7 @@ use super::runtime::runtime;
 use crate::client::parked;
 use crate::error::Error;
 use crate::event_loop::EventLoop;
+use crate::map::FastMap;
 
 /// JavaScript sees `[id, reply, id, reply, …]`.
 #[napi]
@@ -171,7 +171,7 @@ pub(super) struct Completions {
     wake: Wake,
     next_id: AtomicU64,
     /// What JavaScript may still cancel, by its id.
-    running: Mutex<HashMap<u64, Running>>,
+    running: Mutex<FastMap<u64, Running>>,
 }
 
 impl Completions {

@@ -1,7 +1,6 @@
 //! Waiting for a lock and holding it, as JavaScript calls it. A hold has a number by which
 //! JavaScript speaks of it until it ends.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,13 +14,14 @@ use super::bridge::Completions;
 use super::functions::retry_policy;
 use super::reply::{self, Reply};
 use crate::client::{Client, Hold, HoldEvent, HoldPolicy, HoldRequest, Settled, WaitPolicy};
+use crate::map::FastMap;
 
 /// The holds that JavaScript knows of.
 #[derive(Default)]
-pub(super) struct Held(Mutex<HashMap<u64, Arc<Hold>>>);
+pub(super) struct Held(Mutex<FastMap<u64, Arc<Hold>>>);
 
 impl Held {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Hold>>> {
+    fn lock(&self) -> MutexGuard<'_, FastMap<u64, Arc<Hold>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,13 +1,12 @@
 //! Replies as JavaScript reads them: a tag, then fields of fixed width, then the rest.
 
-use std::fmt::Write;
-
 use serde_json::{Value, json};
 
 use crate::backend::{LockRecord, Miss, Page, ReleaseOutcome};
 use crate::client::host::Moment;
 use crate::client::{Extension, Grant, Hold};
 use crate::error::{Cause, Error, Result};
+use crate::lock::{Fence, LockId};
 
 /// A reply on its way.
 pub(super) struct Reply {
@@ -75,32 +74,40 @@ pub(super) fn locked() -> String {
 }
 
 pub(super) fn acquired(grant: &Grant) -> String {
-    let mut text = String::with_capacity(64);
-    let _ = write!(
-        text,
-        "A{}{}{},{}",
-        grant.lock_id.as_str(),
-        grant.fence,
-        grant.expires_at_ms,
-        milliseconds(grant.valid_until),
-    );
+    let mut text = String::with_capacity(80);
+    push_lock(&mut text, grant.lock_id, grant.fence, grant.expires_at_ms);
+    push_number(&mut text, milliseconds(grant.valid_until));
     text
 }
 
 /// `number` is that of the hold.
 pub(super) fn held(hold: &Hold, number: u64) -> String {
-    let mut text = String::with_capacity(80);
-    let _ = write!(
-        text,
-        "A{}{}{},{},{},{}",
-        hold.lock_id.as_str(),
-        hold.fence,
-        hold.expires_at_ms(),
-        number,
-        hold.progress.attempts,
-        hold.waited.as_millis(),
-    );
+    let mut text = String::with_capacity(96);
+    push_lock(&mut text, hold.lock_id, hold.fence, hold.expires_at_ms());
+    push_number(&mut text, number);
+    text.push(',');
+    push_number(&mut text, hold.progress.attempts);
+    text.push(',');
+    push_number(&mut text, hold.waited.as_millis());
     text
+}
+
+const FENCE_ZEROS: &str = "000000000000000";
+
+// Not by `write!`: it took a tenth of an operation in memory.
+fn push_lock(text: &mut String, lock_id: LockId, fence: Fence, expires_at_ms: u64) {
+    text.push('A');
+    text.push_str(lock_id.as_str());
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(fence.value());
+    text.push_str(FENCE_ZEROS.get(digits.len()..).unwrap_or_default());
+    text.push_str(digits);
+    push_number(text, expires_at_ms);
+    text.push(',');
+}
+
+fn push_number(text: &mut String, number: impl itoa::Integer) {
+    text.push_str(itoa::Buffer::new().format(number));
 }
 
 /// Of a host's clock, as JavaScript compares them.

@@ -1,6 +1,6 @@
 //! The tables of the memory backend. Time is an argument, so expiry can be tested without waiting.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::watch::Watches;
@@ -10,6 +10,7 @@ use crate::backend::{
 use crate::error::Result;
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
 use crate::lock::{Fence, Key, LockId, Ttl};
+use crate::map::FastMap;
 
 /// An acquire removes at most this many expired locks: more than it adds, so they cannot pile up,
 /// and few enough that no single call is slow.
@@ -30,8 +31,8 @@ struct Slot {
 
 #[derive(Default)]
 pub(super) struct Store {
-    slots: HashMap<Key, Slot>,
-    held: HashMap<LockId, Held>,
+    slots: FastMap<Key, Slot>,
+    held: FastMap<LockId, Held>,
     by_expiry: BTreeSet<(u64, LockId)>,
     pub(super) watches: Watches,
 }

@@ -1,0 +1,6 @@
+//! Maps that are asked in every operation. Keys come from outside: the hash has a seed of its own
+//! in each process, and is several times cheaper than the standard one.
+
+use std::collections::HashMap;
+
+pub type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
