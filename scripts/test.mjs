@@ -1,9 +1,12 @@
 // npm test: everything from set-up to the last test.
 //   npm test                     the Rust and the JavaScript tests
-//   npm test -- <vitest args>    only the JavaScript tests, e.g. one file
+//   npm test -- <vitest args>    only the JavaScript tests, e.g. one file: with the servers that these
+//                                need, and an addon that is quicker to build
 //   npm test -- --rust <args>    only the Rust tests, e.g. one name
+import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { cargo, Failure, main, root, tool } from "./lib/run.mjs";
 import { setUp } from "./lib/setup.mjs";
 import { startTestServers } from "./lib/test-servers.mjs";
@@ -32,6 +35,15 @@ async function javascriptTests(env) {
   }
 }
 
+/** The files that vitest would run with our arguments. */
+async function selectedFiles() {
+  const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
+  const list = [vitest, "list", "--filesOnly", ...args, "--json"];
+  const env = { ...process.env, SYNCGUARD_TEST_SERVERS: "started" };
+  const { stdout } = await promisify(execFile)(process.execPath, list, { cwd: root, env });
+  return JSON.parse(stdout).map(({ file }) => file);
+}
+
 /** One plain closing line, whatever the reporter prints. */
 function summarize() {
   if (!existsSync(report)) return; // Interrupted before there was anything to count.
@@ -44,8 +56,9 @@ function summarize() {
 }
 
 await main(async () => {
-  await setUp();
-  const servers = await startTestServers();
+  const isWhole = args.length === 0;
+  await setUp({ release: isWhole });
+  const servers = await startTestServers(isWhole || onlyRust ? undefined : await selectedFiles());
   const failures = [];
   try {
     const suites = onlyRust

@@ -2,9 +2,17 @@
 // that was built here, used from ES modules, from CommonJS and from TypeScript with `await using`.
 
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, posix } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { pack } from "../../scripts/lib/pack.mjs";
 import { ROOT, node } from "../fixtures/node.js";
@@ -88,6 +96,20 @@ test("every entry point of the package is in the tarball", () => {
   );
   expect(targets.length).toBeGreaterThan(4 * 6);
   for (const file of targets) expect(packed.files).toContain(file.replace("./", ""));
+});
+
+test("what the documents in the tarball link to is in the tarball", () => {
+  const { files } = packed;
+  const links = files
+    .filter((file) => /^(README|docs\/.+)\.md$/.test(file))
+    .flatMap((file) => {
+      const markdown = readFileSync(join(app, "node_modules/syncguard", file), "utf8");
+      const found = [...markdown.matchAll(/\]\((?!https?:|#)([^)#]+)/g)];
+      return found.map(([, link]) => posix.join(posix.dirname(file), link));
+    });
+  expect(links.length).toBeGreaterThan(20);
+  const missing = links.filter((link) => !files.some((file) => `${file}/`.startsWith(`${link}/`)));
+  expect(missing).toEqual([]);
 });
 
 test("from ES modules", async () => {

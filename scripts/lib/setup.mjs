@@ -10,11 +10,11 @@ const addonStamp = join(root, "target", "addon.stamp");
 const bundleStamp = join(root, "target", "bundle.stamp");
 
 /** All of it; what is missing on this machine is said before any work. */
-export async function setUp() {
+export async function setUp({ release = true } = {}) {
   requireNode();
-  if (!addonIsCurrent()) requireCargo();
+  if (!addonIsCurrent(release)) requireCargo();
   await ensureDependencies();
-  await ensureAddon();
+  await ensureAddon({ release });
   await ensureBundle();
 }
 
@@ -27,21 +27,23 @@ async function ensureDependencies() {
   writeFileSync(stamp, wanted);
 }
 
-/** Builds the addon in release mode into js/native/, unless it is up to date. */
-export async function ensureAddon() {
-  if (addonIsCurrent()) return;
+/**
+ * Builds the addon into js/native/, unless it is up to date. Where speed does not matter an
+ * unoptimised one will do, which takes half the time to build.
+ */
+export async function ensureAddon({ release = true } = {}) {
+  if (addonIsCurrent(release)) return;
   requireCargo();
   await tool("@napi-rs/cli/dist/cli.js", [
     "build",
     "--platform",
-    "--release",
+    ...(release ? ["--release"] : []),
     "--no-js",
     ...["--output-dir", "js/native", "--dts", "binding.d.ts"],
   ]);
   mkdirSync(join(root, "target"), { recursive: true });
-  const built = addonState();
-  if (!built) throw new Failure("The build ended without an addon in js/native/.");
-  writeFileSync(addonStamp, built);
+  if (!addonState(release)) throw new Failure("The build ended without an addon in js/native/.");
+  writeFileSync(addonStamp, addonState(release));
 }
 
 /** Bundles js/ into dist/, unless that is up to date. */
@@ -54,13 +56,14 @@ export async function ensureBundle() {
   writeFileSync(bundleStamp, wanted);
 }
 
-function addonIsCurrent() {
-  const state = addonState();
-  return state !== undefined && read(addonStamp) === state;
+function addonIsCurrent(release) {
+  const stamp = read(addonStamp);
+  const good = release ? [true] : [true, false];
+  return stamp !== undefined && good.some((optimised) => addonState(optimised) === stamp);
 }
 
 /** The sources and the built files in one digest; undefined when not built. */
-function addonState() {
+function addonState(release) {
   const folder = join(root, "js", "native");
   const addon = readdirSync(folder).find((name) => name.endsWith(".node"));
   if (!addon || !existsSync(join(folder, "binding.d.ts"))) return undefined;
@@ -69,7 +72,7 @@ function addonState() {
   const files = ["Cargo.toml", "Cargo.lock", "build.rs", "js/native/binding.d.ts"];
   const hash = digest([...files.map((name) => join(root, name)), ...sources]);
   const { version, napi } = JSON.parse(read(join(root, "package.json")));
-  return JSON.stringify({ hash, addon, size, mtimeMs, version, napi });
+  return JSON.stringify({ hash, addon, size, mtimeMs, version, napi, release });
 }
 
 function filesBelow(folder) {

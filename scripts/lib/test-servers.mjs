@@ -1,8 +1,8 @@
 // The plain servers that all tests share, one line each. A variable that is
 // already set names a server to use instead. Servers of a special kind (TLS,
 // cluster, to be killed) are started by the tests that need them.
-import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { libuv, requirePrograms, startFirestore, startPostgres, startRedis } from "../servers.mjs";
 import { root } from "./run.mjs";
 
@@ -20,9 +20,33 @@ const servers = [
   { backend: "sqlite", programs: ["faketime"] },
 ];
 
-/** Starts what is needed; returns the variables for the tests and `stop()`. */
-export async function startTestServers() {
-  const needed = servers.filter(({ backend }) => existsSync(join(root, "js", `${backend}.js`)));
+/** The texts of the files and of all that they import from here. */
+function withImports(files) {
+  const texts = new Map();
+  const open = [...files];
+  for (let file = open.pop(); file; file = open.pop()) {
+    if (texts.has(file) || !existsSync(file)) continue;
+    const text = readFileSync(file, "utf8");
+    texts.set(file, text);
+    // What starts servers names all of them, and so says nothing of who imports it.
+    for (const [, path] of text.matchAll(/from "(\.[^"]+)"/g)) {
+      const imported = join(dirname(file), path);
+      if (imported.startsWith(join(root, "__test__"))) open.push(imported);
+    }
+  }
+  return [...texts.values()];
+}
+
+/**
+ * Starts what all tests need, or these files; returns the variables for the tests and `stop()`.
+ * @param {string[]} [files]
+ */
+export async function startTestServers(files) {
+  const texts = files && withImports(files);
+  const needed = servers.filter(({ programs, variable }) => {
+    const names = [variable, ...programs].filter(Boolean);
+    return texts?.some((text) => names.some((name) => text.includes(name))) ?? true;
+  });
   requirePrograms([...new Set(needed.flatMap(({ programs }) => programs))]);
   const env = {};
   const started = [];

@@ -1,11 +1,12 @@
 // Lets `npx vitest` work on its own: without `npm test` around it, it builds
-// the addon and starts the servers itself.
-import { ensureAddon } from "./setup.mjs";
+// and starts the servers itself.
+import { ensureAddon, ensureBundle } from "./setup.mjs";
 import { startTestServers } from "./test-servers.mjs";
 
 export default async function setup() {
   if (process.env.SYNCGUARD_TEST_SERVERS) return undefined;
-  await ensureAddon();
+  await ensureAddon({ release: false });
+  await ensureBundle();
   const { env, stop } = await startTestServers();
   Object.assign(process.env, env);
   return stop;
