@@ -109,7 +109,9 @@ export type TryLockResult<T> = { ok: true; value: T } | { ok: false; reason: "lo
 
 /**
  * Runs fn while the lock is held, and returns what it returns. Uses the backend of the environment
- * variable SYNCGUARD_URL, or else locks on this host (SQLite).
+ * variable SYNCGUARD_URL, or else a SQLite file in the temp directory: that protects the processes of
+ * this user on this host, but in a container or pod only that one, and under systemd's PrivateTmp
+ * only that service.
  *
  * @example
  * await lock(

@@ -26,7 +26,7 @@ export interface PostgresTables {
 export interface PostgresBackendOptions extends ConnectionOptions, PostgresTables {
   /** Let isLocked() remove locks that have long expired. Default false. */
   cleanupInIsLocked?: boolean | undefined;
-  /** How many connections may be open at once. Default 10. */
+  /** How many connections may be open at once. Default: the URL's connection_limit, or else 10. */
   poolSize?: number | undefined;
   /** Connections that nobody needed for this long are closed. Default 60,000 ms. */
   idleTimeoutMs?: number | undefined;
@@ -49,7 +49,10 @@ export interface PostgresTlsOptions extends TlsOptions {}
 
 /** How to reach the server. What is left out comes from libpq's environment: PGHOST and so on. */
 export interface PostgresConnectionOptions {
-  /** `postgres://user:password@host:port/database?sslmode=…`; the other options win over it. */
+  /**
+   * `postgres://user:password@host:port/database?sslmode=…`, also with the parameters that Prisma and
+   * pg have in it, such as `schema`; the other options win over it.
+   */
   url?: string | URL | undefined;
   /** The same as `url`. */
   connectionString?: string | undefined;
@@ -66,7 +69,7 @@ export interface PostgresConnectionOptions {
   password?: string | undefined;
   /**
    * true or an object: TLS with a verified certificate. A string is libpq's sslmode: "disable",
-   * "prefer", "require", "verify-ca" or "verify-full". Default "prefer".
+   * "prefer", "require", "verify-ca" or "verify-full", or pg's "no-verify". Default "prefer".
    */
   ssl?: boolean | string | PostgresTlsOptions | undefined;
   /** Command-line options for the server, such as "-c search_path=app". */

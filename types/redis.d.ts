@@ -102,6 +102,12 @@ export interface NodeRedisClient {
   eval(...args: any[]): any;
 }
 
+/** A client of @upstash/redis: the scripts are sent through it, over HTTP. */
+export interface UpstashRedisClient {
+  createScript(...args: any[]): any;
+  eval(...args: any[]): any;
+}
+
 /** Nothing means REDIS_URL, or else redis://127.0.0.1:6379. */
 export type RedisTarget =
   | string
@@ -109,6 +115,7 @@ export type RedisTarget =
   | RedisConnectionOptions
   | IoRedisClient
   | NodeRedisClient
+  | UpstashRedisClient
   | RedisEvalClient
   | undefined;
 

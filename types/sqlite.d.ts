@@ -26,7 +26,8 @@ export interface SqliteConnectionOptions extends SqliteBackendOptions {
 
 /**
  * A path, a `sqlite:` or `file:` URL, or nothing: one file for all processes of this user on this
- * host, in the system's temp directory.
+ * host, in the system's temp directory. A container or pod has its own, and so has a service with
+ * systemd's PrivateTmp.
  */
 export type SqliteTarget = string | URL | SqliteConnectionOptions | undefined;
 

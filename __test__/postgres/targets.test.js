@@ -145,6 +145,99 @@ describe("URLs", () => {
   });
 });
 
+describe("a DATABASE_URL of Prisma or pg", () => {
+  test("schema is that of the tables", async () => {
+    await open.psql('DROP SCHEMA IF EXISTS prisma, "my-app" CASCADE; CREATE SCHEMA prisma');
+    await open.psql('CREATE SCHEMA "my-app"');
+    for (const schema of ["prisma", "my-app"]) {
+      await works(`${open.url}?schema=${schema}`);
+      const counters = `"${schema}".syncguard_fence_counters`;
+      expect(await open.psql(`SELECT count(*) FROM ${counters}`)).toBe("1");
+    }
+    const names = { tableName: "app.other_locks", fenceTableName: "other_fences" };
+    await works(`${open.url}?schema=prisma`, names);
+    expect(await open.psql("SELECT count(*) FROM prisma.other_fences")).toBe("1");
+    expect(await open.psql("SELECT count(*) FROM app.other_locks")).toBe("0");
+  });
+
+  test("a schema that is not there is said to be missing", async () => {
+    const error = await fails(`${open.url}?schema=missing`);
+    expect(error).toMatchObject({ code: "InvalidArgument", context: { sqlstate: "3F000" } });
+  });
+
+  test("sslmode=no-verify: TLS, whatever the certificate", async () => {
+    await works(server.url.replace("require", "no-verify"));
+    await works(server.url.replace("sslmode=require", "ssl=no-verify"));
+    const stranger = `&sslrootcert=${mutual.tls.files.ca}`;
+    await works(server.url.replace("require", "no-verify") + stranger);
+    expect((await fails(`${open.url}?sslmode=no-verify`)).code).toBe("ServiceUnavailable");
+  });
+
+  test("sslaccept=strict: a certificate that is verified", async () => {
+    const strict = `${server.url}&sslaccept=strict`;
+    await works(`${strict}&sslrootcert=${server.tls.files.ca}`);
+    expect((await fails(strict)).cause.message).toMatch(/certificate/);
+    await works(`${server.url}&sslaccept=accept_invalid_certs`);
+    await works(`${open.url}?sslaccept=strict`);
+  });
+
+  test("connection_limit is the size of the pool, unless the options say it", async () => {
+    const connections = async (name, options) => {
+      const url = `${open.url}?connection_limit=2&application_name=${name}`;
+      const backend = createPostgresBackend(url, options);
+      const keys = Array.from({ length: 40 }, (_, n) => `${name}:${n}`);
+      await Promise.all(keys.map((key) => backend.acquire({ key, ttlMs: 1 })));
+      const count = `SELECT count(*) FROM pg_stat_activity WHERE application_name = '${name}'`;
+      const found = Number(await open.psql(count));
+      await backend.close();
+      return found;
+    };
+    expect(await connections("limited")).toBe(2);
+    expect(await connections("by-options", { poolSize: 3 })).toBe(3);
+  });
+
+  test.each([
+    ["pgbouncer=true", false],
+    ["statement_cache_size=0", false],
+    ["pgbouncer=false&statement_cache_size=100", true],
+  ])("%s: prepared statements are used: %s", async (query, isPrepared) => {
+    const backend = createPostgresBackend(
+      `${open.url}?${query}&application_name=${query.length}-long`,
+    );
+    await backend.isLocked({ key: "k" });
+    const last = `SELECT query FROM pg_stat_activity WHERE application_name = '${query.length}-long'`;
+    const sent = await open.psql(last);
+    await backend.close();
+    expect(sent).toMatch(isPrepared ? /^\s*EXECUTE/ : /FROM "syncguard_locks"/);
+  });
+
+  test("what tunes another library's pool and queries has no effect", async () => {
+    await works(
+      `${open.url}?pool_timeout=0&socket_timeout=1&max_connection_lifetime=1&statement_timeout=1` +
+        "&max_idle_connection_lifetime=1&single_use_connections=true&query_timeout=1&lock_timeout=1" +
+        "&idle_in_transaction_session_timeout=1&connect_timeout=15&uselibpqcompat=true" +
+        "&gssencmode=disable&channel_binding=prefer",
+    );
+  });
+
+  test.each([
+    ["supa=base-pooler.x", /"supa".* leave it out/],
+    ["currentSchema=app", /"currentSchema".* schema=/],
+    ["search_path=app", /"search_path".* schema=/],
+    ["sslidentity=x.p12", /"sslidentity".* sslkey/],
+    ["sslcert=server-ca.pem&sslmode=require", /sslrootcert/],
+    ["max=5", /"max".* connection_limit/],
+    ["connection_limit=0", /connection_limit/],
+    ["sslaccept=maybe", /sslaccept/],
+    ["uselibpqcompat=false", /verify-full/],
+    ["schema=a%22b", /schema/],
+  ])("%s is refused with a way out", (query, message) => {
+    expect(() => createPostgresBackend(`${open.url}?${query}`)).toThrow(
+      expect.objectContaining({ code: "InvalidArgument", message: expect.stringMatching(message) }),
+    );
+  });
+});
+
 describe("options", () => {
   const given = () => {
     const { host, port, user, password, database } = server;

@@ -8,7 +8,7 @@ import { until } from "../fixtures/wait.js";
 /** A key prefix that nobody else uses. */
 export const prefix = () => `t_${randomBytes(6).toString("hex")}`;
 
-export function open({ target, ...options } = {}) {
+export function open({ target = process.env.REDIS_URL, ...options } = {}) {
   return createRedisBackend(target, options);
 }
 

@@ -1,5 +1,6 @@
 // Everything that may be a target of the Redis backend.
 
+import { Redis as Upstash } from "@upstash/redis";
 import { Redis } from "ioredis";
 import { createClient, createCluster } from "redis";
 import { createLock, createRedisBackend } from "syncguard/redis";
@@ -18,6 +19,7 @@ export const targets: RedisTarget[] = [
   new Redis.Cluster([], { lazyConnect: true }),
   createClient(),
   createCluster({ rootNodes: [] }),
+  new Upstash({ url: "https://h", token: "t" }),
   { eval: async () => 1 },
 ];
 

@@ -144,6 +144,20 @@ export class Held {
   }
 
   /**
+   * Whether it is this lock that is held.
+   * @param {Engine} engine
+   * @param {string} key
+   */
+  isOf(engine, key) {
+    if (this.#engine !== engine || !this.isHeld()) return false;
+    return this.#plan.key.normalize() === key.normalize();
+  }
+
+  get isEnded() {
+    return this.#ended;
+  }
+
+  /**
    * Whether it is surely held, and for that much longer.
    * @param {number} [forMs]
    */

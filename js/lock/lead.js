@@ -5,6 +5,7 @@ import { stayAlive } from "../native/bridge.js";
 import { readLockConfig } from "./config.js";
 import { LockContext } from "./held.js";
 import { endQuietly } from "./lock.js";
+import { callInside } from "./nesting.js";
 import { take } from "./take.js";
 
 /** @import { LockConfig } from "../../index.js" */
@@ -44,7 +45,7 @@ export async function leadWith(backend, fn, config) {
 async function serve(backend, held, fn, plan) {
   let outcome;
   try {
-    outcome = { ok: true, value: await fn(new LockContext(held)) };
+    outcome = { ok: true, value: await callInside(held, fn, new LockContext(held)) };
   } catch (thrown) {
     outcome = { ok: false, thrown };
   }

@@ -4,6 +4,7 @@ import { checkBackend, invalidArgument } from "../base/errors.js";
 import { readLockConfig } from "./config.js";
 import { hooksOf, isDebugging, notify, reportReleaseError } from "./handle.js";
 import { LockContext } from "./held.js";
+import { callInside } from "./nesting.js";
 import { take } from "./take.js";
 
 /** @import { AutoLock, BackendCapabilities, CustomLockBackend, LockConfig } from "../../index.js" */
@@ -58,7 +59,7 @@ async function runHeld(backend, held, fn, plan) {
   const startedAt = performance.now();
   let value;
   try {
-    value = await fn(new LockContext(held));
+    value = await callInside(held, fn, new LockContext(held));
   } catch (error) {
     await endQuietly(backend, held, plan);
     throw error;

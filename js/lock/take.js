@@ -5,6 +5,7 @@ import { settled, settledOrAborted, unlisten } from "../native/bridge.js";
 import { ACQUIRED, LOCKED, readGrant, readProgress } from "../native/replies.js";
 import { cancelled, checkNotCancelled } from "./config.js";
 import { Held } from "./held.js";
+import { explained } from "./nesting.js";
 import { accessTo, observerOf } from "./telemetry.js";
 
 /** @typedef {import("../native/engine.js").Engine} Engine */
@@ -67,7 +68,7 @@ function isCancellable(plan) {
 function read(engine, plan, reply, observers) {
   const tag = reply.charCodeAt(0);
   if (tag === LOCKED) return null;
-  if (tag !== ACQUIRED) throw replyError(reply, { key: plan.key });
+  if (tag !== ACQUIRED) throw explained(replyError(reply, { key: plan.key }), engine, plan.key);
   const grant = readGrant(reply, plan.key);
   const number = parseInt(grant.rest);
   if (engine.native.heldFor(number) <= 0) return undefined;

@@ -3,6 +3,7 @@
 import { LONGEST_TIMER_MS } from "../base/config.js";
 import { invalidArgument, LockError, unreadableOptions } from "../base/errors.js";
 import { nearMiss, unknownOption } from "../base/options.js";
+import { isDebugging, notify } from "../lock/handle.js";
 import { createAutoLock } from "../lock/lock.js";
 
 /** @import { BackendCapabilities, CloseOptions, ManagedLock, ManagedLockBackend } from "../../index.js" */
@@ -28,6 +29,26 @@ export function reading(call, read) {
   } catch (thrown) {
     throw thrown instanceof LockError ? thrown : unreadableOptions(call, {}, thrown);
   }
+}
+
+/** @type {Set<string>} */
+const noted = new Set();
+
+/**
+ * `process.env.SOME_URL` that is not set looks like a wish for what is used without a target.
+ * @param {ArrayLike<unknown>} args of the call
+ * @param {string} kind
+ * @param {string} instead what is used then
+ */
+export function noteUndefined(args, kind, instead) {
+  if (args.length === 0 || args[0] !== undefined || noted.has(kind) || !isDebugging()) return;
+  noted.add(kind);
+  notify(() =>
+    console.warn(
+      `[SyncGuard] The target of a ${kind} backend is undefined, so ${instead} is used. ` +
+        "Is an environment variable not set? If it is meant so, pass no target, or only options",
+    ),
+  );
 }
 
 /**

@@ -183,6 +183,10 @@ impl Holds {
         held
     }
 
+    fn any(&self, matches: impl Fn(&Hold) -> bool) -> bool {
+        self.lock().values().any(|hold| matches(hold))
+    }
+
     pub fn all(&self) -> Vec<Arc<Hold>> {
         self.lock().values().cloned().collect()
     }
@@ -206,6 +210,17 @@ impl Client {
     /// For how long the lock is still surely held; nothing when it is not.
     pub fn held_for(&self, hold: &Hold) -> Option<Duration> {
         hold.held_for(self.host.now())
+    }
+
+    /// Whether a hold of this client has had the key all the time since then.
+    pub(super) fn holds_since(&self, key: &Key, then: Moment) -> bool {
+        let now = self.host.now();
+        self.holds.any(|hold| {
+            hold.key == *key
+                && hold.granted_at <= then
+                && !hold.ended.is_cancelled()
+                && hold.held_for(now).is_some()
+        })
     }
 
     /// Why the lock is not surely held any more, if it is not.

@@ -297,6 +297,27 @@ async fn the_end_of_the_holders_ttl_causes_an_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_for_what_this_client_holds_all_the_time_says_so() {
+    let client = client(MemoryBackend::new());
+    let timed_out = async || {
+        let waited = hold(&client, ttl(1000), Some(patient(10.0, 100))).await;
+        waited.err().unwrap().message
+    };
+    let before = client.host.now();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let outer = hold(&client, ttl(60_000), None).await.unwrap().unwrap();
+    let message = timed_out().await;
+    assert!(message.contains("it waits for itself"), "{message}");
+    assert!(!client.holds_since(&key(), before));
+
+    // The lock of a single acquire is no hold.
+    Arc::clone(&client).end(outer).await.unwrap();
+    grant(&client, ttl(60_000)).await;
+    let message = timed_out().await;
+    assert!(message.contains("another holds it"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn waiting_ends_with_the_retries_or_the_signal() {
     let client = client(MemoryBackend::new());
     grant(&client, ttl(60_000)).await;

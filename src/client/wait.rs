@@ -143,7 +143,7 @@ impl Client {
         loop {
             let now = self.host.now();
             if !progress.count(policy, now) {
-                return Err(timed_out(policy, progress.attempts)).into();
+                return Err(self.timed_out(wanted.key, policy, progress)).into();
             }
             let expiry = free_in.map(|left| now + left.max(MIN_DELAY_OF_EXPIRY));
             let may_try = match self.until_due(wanted, progress, &mut waiter, expiry).await {
@@ -181,9 +181,9 @@ impl Client {
             let now = self.host.now();
             if progress.is_over(now) {
                 let policy = progress.policy.as_ref();
-                return Err(
-                    policy.map_or_else(closed, |policy| timed_out(policy, progress.attempts))
-                );
+                return Err(policy.map_or_else(closed, |policy| {
+                    self.timed_out(wanted.key, policy, progress)
+                }));
             }
             let first = waiter.is_first();
             let retry_is_due = now >= progress.next_retry;
@@ -282,6 +282,26 @@ impl Client {
         }
     }
 
+    /// Who waits for a lock inside of which it was called waits for itself. Here only the lock is
+    /// known, not who called whom.
+    fn timed_out(&self, key: &Key, policy: &WaitPolicy, progress: &Progress) -> Error {
+        let why = if self.holds_since(key, progress.started) {
+            "this process holds it itself, since before this call. If the call was made inside that \
+             lock(), hold() or lead(), it waits for itself, as a lock is not reentrant. Else try"
+        } else {
+            "another holds it. Try"
+        };
+        Error::new(
+            ErrorCode::AcquisitionTimeout,
+            format!(
+                "Failed to acquire lock after {} attempts{}: {why} later, \
+                 or raise acquisition.timeoutMs and acquisition.maxRetries",
+                progress.attempts,
+                within(policy)
+            ),
+        )
+    }
+
     /// Resolves when nobody wants the lock any more, with what to tell the caller.
     async fn stopped(&self, cancel: Option<&CancellationToken>) -> Error {
         let Some(cancel) = cancel else {
@@ -293,17 +313,6 @@ impl Client {
             () = self.closing.cancelled() => closed(),
         }
     }
-}
-
-fn timed_out(policy: &WaitPolicy, attempts: u32) -> Error {
-    Error::new(
-        ErrorCode::AcquisitionTimeout,
-        format!(
-            "Failed to acquire lock after {attempts} attempts{}: another holds it. \
-             Try later, or raise acquisition.timeoutMs and acquisition.maxRetries",
-            within(policy)
-        ),
-    )
 }
 
 fn within(policy: &WaitPolicy) -> String {

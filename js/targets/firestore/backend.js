@@ -1,7 +1,7 @@
 // Locks in Firestore.
 
 import { createNativeBackend } from "../../native/backend.js";
-import { createManagedLock, reading } from "../shared.js";
+import { createManagedLock, noteUndefined, reading } from "../shared.js";
 import { readTarget } from "./target.js";
 
 const CAPABILITIES = /** @type {const} */ ({
@@ -16,14 +16,12 @@ const CAPABILITIES = /** @type {const} */ ({
  * @param {any} [options]
  */
 export function createFirestoreBackend(target, options) {
+  noteUndefined(arguments, "Firestore", "the environment (GOOGLE_CLOUD_PROJECT and so on)");
   const { config, hooks } = reading("createFirestoreBackend()", () => readTarget(target, options));
   return createNativeBackend("firestore", config, hooks, CAPABILITIES);
 }
 
-/**
- * @param {any} [target]
- * @param {any} [options]
- */
-export function createLock(target, options) {
-  return createManagedLock(createFirestoreBackend(target, options));
+/** @param {[target?: any, options?: any]} args */
+export function createLock(...args) {
+  return createManagedLock(createFirestoreBackend(...args));
 }

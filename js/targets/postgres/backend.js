@@ -3,7 +3,7 @@
 import { replyError } from "../../base/errors.js";
 import { createNativeBackend } from "../../native/backend.js";
 import { openNative, settled } from "../../native/bridge.js";
-import { createManagedLock, reading } from "../shared.js";
+import { createManagedLock, noteUndefined, reading } from "../shared.js";
 import { readTarget } from "./target.js";
 
 const CAPABILITIES = /** @type {const} */ ({
@@ -12,6 +12,9 @@ const CAPABILITIES = /** @type {const} */ ({
   timeAuthority: "server",
 });
 
+const KIND = "PostgreSQL";
+const INSTEAD = "libpq's environment (PGHOST and so on), or else localhost,";
+
 /**
  * Connects on first use. Without a client everything may be in one object.
  * @param {any} [target] a URL, connection options, postgres.js' `sql`, a pg Pool or Client, or
@@ -19,16 +22,14 @@ const CAPABILITIES = /** @type {const} */ ({
  * @param {any} [options]
  */
 export function createPostgresBackend(target, options) {
+  noteUndefined(arguments, KIND, INSTEAD);
   const { config, hooks } = reading("createPostgresBackend()", () => readTarget(target, options));
   return createNativeBackend("postgres", config, hooks, CAPABILITIES);
 }
 
-/**
- * @param {any} [target]
- * @param {any} [options]
- */
-export function createLock(target, options) {
-  return createManagedLock(createPostgresBackend(target, options));
+/** @param {[target?: any, options?: any]} args */
+export function createLock(...args) {
+  return createManagedLock(createPostgresBackend(...args));
 }
 
 /**
@@ -37,6 +38,7 @@ export function createLock(target, options) {
  * @param {any} [options]
  */
 export async function setupSchema(target, options) {
+  noteUndefined(arguments, KIND, INSTEAD);
   const { config } = reading("setupSchema()", () => readTarget(target, options));
   const native = openNative("postgres", config);
   const started = native.setup();

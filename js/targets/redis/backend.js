@@ -2,7 +2,7 @@
 
 import { createNativeBackend } from "../../native/backend.js";
 import { dismissWith } from "../../native/questions.js";
-import { createManagedLock, reading } from "../shared.js";
+import { createManagedLock, noteUndefined, reading } from "../shared.js";
 import { appointClient } from "./client.js";
 import { readTarget } from "./target.js";
 
@@ -18,6 +18,7 @@ const CAPABILITIES = /** @type {const} */ ({
  * @param {any} [options]
  */
 export function createRedisBackend(target, options) {
+  noteUndefined(arguments, "Redis", "REDIS_URL, or else redis://127.0.0.1:6379,");
   const { client, config, hooks } = reading("createRedisBackend()", () =>
     readTarget(target, options),
   );
@@ -31,10 +32,7 @@ export function createRedisBackend(target, options) {
   return backend;
 }
 
-/**
- * @param {any} [target]
- * @param {any} [options]
- */
-export function createLock(target, options) {
-  return createManagedLock(createRedisBackend(target, options));
+/** @param {[target?: any, options?: any]} args */
+export function createLock(...args) {
+  return createManagedLock(createRedisBackend(...args));
 }

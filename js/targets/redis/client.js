@@ -11,28 +11,31 @@ import { appoint } from "../../native/questions.js";
 const REPLY_NAMES = ["ReplyError", "ErrorReply", "SimpleError", "BlobError"];
 
 /**
+ * How a client is asked to run a script, by its text and, where it can, by its hash.
+ * @typedef {object} Ways
+ * @property {(code: string, keys: string[], args: string[]) => any} byText
+ * @property {((sha: string, keys: string[], args: string[]) => any) | undefined} byHash
+ */
+
+/**
  * The number under which the native side asks the client.
  * @param {KnownClient} known
  * @returns {number}
  */
-export function appointClient({ kind, client }) {
-  const nodeRedis = kind.startsWith("node-redis");
-  const byHash = nodeRedis ? client.evalSha : client.evalsha;
-  // Of any other object only eval() is known.
-  const hashed = kind !== "eval" && typeof byHash === "function" ? byHash : undefined;
+export function appointClient(known) {
+  const { byText, byHash } = waysOf(known);
 
   /** @param {ScriptCall} call */
   async function run({ code, sha, keys, args }) {
-    const rest = nodeRedis ? [{ keys, arguments: args }] : [keys.length, ...keys, ...args];
-    if (hashed !== undefined) {
+    if (byHash !== undefined) {
       try {
-        return await hashed.call(client, sha, ...rest);
+        return await byHash(sha, keys, args);
       } catch (error) {
         const text = String(/** @type {any} */ (error)?.message);
         if (!isReply(error) || !text.startsWith("NOSCRIPT")) throw error;
       }
     }
-    return await client.eval(code, ...rest);
+    return await byText(code, keys, args);
   }
 
   return appoint({
@@ -41,6 +44,48 @@ export function appointClient({ kind, client }) {
     // Clients attach the command with its arguments, and these are keys and lockIds.
     isSecret: true,
   });
+}
+
+/**
+ * @param {KnownClient} known
+ * @returns {Ways}
+ */
+function waysOf({ kind, client }) {
+  if (kind === "upstash") {
+    return {
+      byText: (code, keys, args) => request(client, "eval", code, keys, args),
+      byHash: (sha, keys, args) => request(client, "evalsha", sha, keys, args),
+    };
+  }
+  const nodeRedis = kind.startsWith("node-redis");
+  const hashed = nodeRedis ? client.evalSha : client.evalsha;
+  const rest = (/** @type {string[]} */ keys, /** @type {string[]} */ args) =>
+    nodeRedis ? [{ keys, arguments: args }] : [keys.length, ...keys, ...args];
+  return {
+    byText: (code, keys, args) => client.eval(code, ...rest(keys, args)),
+    // Of any other object only eval() is known.
+    byHash:
+      kind !== "eval" && typeof hashed === "function"
+        ? (sha, keys, args) => hashed.call(client, sha, ...rest(keys, args))
+        : undefined,
+  };
+}
+
+/**
+ * Upstash's eval() reads every text in a reply as JSON if it can, so that a name in quotes would
+ * lose them. What it sends its commands with does not.
+ * @param {any} upstash
+ * @param {"eval" | "evalsha"} command
+ * @param {string} script
+ * @param {string[]} keys
+ * @param {string[]} args
+ */
+async function request(upstash, command, script, keys, args) {
+  const body = [command, script, keys.length, ...keys, ...args];
+  const { result, error } = await upstash.client.request({ body });
+  if (error) throw Object.assign(new Error(error), { name: "ReplyError" });
+  if (result === undefined) throw new TypeError("The answer holds no result");
+  return result;
 }
 
 /**
@@ -88,7 +133,7 @@ function classify(error) {
   if (/time(d)?[ -]?out|ETIMEDOUT/i.test(text)) {
     return ["NetworkTimeout", "The Redis client timed out"];
   }
-  const away = /connect|closed|offline|socket|MaxRetries|RootNodes|Slots/i;
+  const away = /connect|closed|offline|socket|fetch failed|MaxRetries|RootNodes|Slots/i;
   // Or a code of the system: ECONNREFUSED, EPIPE and the like.
   if (away.test(text) || /\bE[A-Z]{4,}\b/.test(text)) {
     return ["ServiceUnavailable", "The Redis client has no connection"];

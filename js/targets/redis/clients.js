@@ -8,7 +8,7 @@ import { readUrl } from "./url.js";
 
 /**
  * @typedef {object} KnownClient
- * @property {"ioredis" | "ioredis-cluster" | "node-redis" | "node-redis-cluster" | "node-redis-other" | "eval"} kind
+ * @property {"ioredis" | "ioredis-cluster" | "node-redis" | "node-redis-cluster" | "node-redis-other" | "upstash" | "eval"} kind
  * @property {any} client
  */
 
@@ -43,6 +43,9 @@ function kindOf(client) {
     // A sentinel client or a pool keeps its settings to itself.
     return showsSettings(client) ? "node-redis" : "node-redis-other";
   }
+  if (typeof client.createScript === "function" && typeof client.client?.request === "function") {
+    return "upstash";
+  }
   return "eval";
 }
 
@@ -76,6 +79,8 @@ export function settingsOfClient({ kind, client }) {
       return ofNodeRedisCluster(client._options);
     case "node-redis-other":
       throw cannot("This kind of node-redis client", "it does not show its settings");
+    case "upstash":
+      throw cannot("A client of @upstash/redis", "it speaks HTTP");
     case "eval":
       throw invalidArgument(
         'transport: "native" needs a URL, connection options, or an ioredis or node-redis client',

@@ -11,8 +11,11 @@ import { readUrl } from "./url.js";
 const DEFAULT_URL = "redis://127.0.0.1:6379";
 
 const EXPECTED =
-  "The Redis target must be a URL, an options object, an ioredis or node-redis client, " +
+  "The Redis target must be a URL, an options object, an ioredis, node-redis or Upstash client, " +
   "an object with an eval() method, or nothing";
+
+/** Clients that there is no other way with than through them. */
+const NOT_NATIVE = ["eval", "upstash"];
 
 /** What names a server; without any of them REDIS_URL does. */
 const PLACES = ["url", "host", "port", "path", "sentinels", "cluster"];
@@ -28,7 +31,8 @@ export function readTarget(target, options) {
   if (client !== undefined) {
     const hooks = readOptions(options, KNOWN.options);
     const backend = checkBackendOptions(hooks);
-    if (hooks.transport === "client" || (client.kind === "eval" && hooks.transport !== "native")) {
+    const { transport = NOT_NATIVE.includes(client.kind) ? "client" : "native" } = hooks;
+    if (transport === "client") {
       return { client, config: backend, hooks };
     }
     return { config: { ...nativeConfig(settingsOfClient(client)), ...backend }, hooks };

@@ -1,7 +1,7 @@
 // Locks in a SQLite file: one host, any number of processes.
 
 import { createNativeBackend } from "../../native/backend.js";
-import { createManagedLock, reading } from "../shared.js";
+import { createManagedLock, noteUndefined, reading } from "../shared.js";
 import { readTarget } from "./target.js";
 
 /** @import { ManagedLockBackend } from "../../../index.js" */
@@ -30,14 +30,12 @@ if (!Object.hasOwn(globalThis, OPEN)) {
  * @returns {ManagedLockBackend<SqliteCapabilities>}
  */
 export function createSqliteBackend(target, options) {
+  noteUndefined(arguments, "SQLite", "the user's default file");
   const { config, hooks } = reading("createSqliteBackend()", () => readTarget(target, options));
   return /** @type {any} */ (globalThis)[OPEN](config, hooks);
 }
 
-/**
- * @param {any} [target]
- * @param {any} [options]
- */
-export function createLock(target, options) {
-  return createManagedLock(createSqliteBackend(target, options));
+/** @param {[target?: any, options?: any]} args */
+export function createLock(...args) {
+  return createManagedLock(createSqliteBackend(...args));
 }

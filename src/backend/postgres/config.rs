@@ -23,7 +23,7 @@ pub struct PostgresConfig {
     pub table_name: String,
     pub fence_table_name: String,
     pub cleanup_in_is_locked: bool,
-    pub pool_size: u32,
+    pub pool_size: Option<u32>,
     /// A connection that nobody needed for this long is closed.
     pub idle_timeout_ms: u64,
     /// `false`: never use prepared statements, for a pooler that is known to keep no session.
@@ -42,7 +42,7 @@ impl Default for PostgresConfig {
             table_name: LOCKS.to_owned(),
             fence_table_name: COUNTERS.to_owned(),
             cleanup_in_is_locked: false,
-            pool_size: 10,
+            pool_size: None,
             idle_timeout_ms: 60_000,
             prepare: true,
             connect_timeout_ms: None,
@@ -68,28 +68,31 @@ impl PostgresConfig {
     pub(super) fn check(self) -> Result<Checked> {
         let locks = Table::parse("tableName", &self.table_name)?;
         let counters = Table::parse("fenceTableName", &self.fence_table_name)?;
+        let target = resolve(self.defaults, self.url.as_deref(), self.params, self.tls)?;
+        let schema = target.wishes.schema.as_deref();
+        let (locks, counters) = (locks.or_in(schema)?, counters.or_in(schema)?);
         if locks == counters {
             return Err(Error::invalid_argument(
                 "fenceTableName must differ from tableName",
             ));
         }
-        let target = resolve(self.defaults, self.url.as_deref(), self.params, self.tls)?;
         let connect_timeout = match self.connect_timeout_ms {
             Some(ms) => timeout("connectTimeoutMs", ms)?,
             None => target.connect_timeout.unwrap_or(Duration::from_secs(5)),
         };
-        if !(1..=1000).contains(&self.pool_size) {
+        let pool_size = self.pool_size.or(target.wishes.pool_size).unwrap_or(10);
+        if !(1..=1000).contains(&pool_size) {
             return Err(Error::invalid_argument(
                 "poolSize must be an integer from 1 to 1000",
             ));
         }
         Ok(Checked {
-            prepare: self.prepare && !target.pooled,
+            prepare: self.prepare && !target.wishes.unprepared,
             target,
             locks,
             counters,
             cleanup_in_is_locked: self.cleanup_in_is_locked,
-            pool_size: self.pool_size as usize,
+            pool_size: pool_size as usize,
             idle_timeout: timeout("idleTimeoutMs", self.idle_timeout_ms)?,
             connect_timeout,
             operation_timeout: timeout("operationTimeoutMs", self.operation_timeout_ms)?,
@@ -137,6 +140,34 @@ mod tests {
                 "{json}"
             );
         }
+    }
+
+    #[test]
+    fn a_url_of_prismas_says_schema_and_pool_size_unless_the_options_do() {
+        let url = r#""url":"postgres://u@h/d?schema=my-app&connection_limit=3&pgbouncer=true""#;
+        let plain = check(&format!("{{{url}}}")).unwrap();
+        assert_eq!(plain.locks.quoted(), r#""my-app"."syncguard_locks""#);
+        assert_eq!(
+            plain.counters.quoted(),
+            r#""my-app"."syncguard_fence_counters""#
+        );
+        assert_eq!((plain.pool_size, plain.prepare), (3, false));
+
+        let own = check(&format!(
+            r#"{{{url},"tableName":"own.locks","poolSize":7}}"#
+        ))
+        .unwrap();
+        assert_eq!(own.locks.quoted(), r#""own"."locks""#);
+        assert_eq!(own.pool_size, 7);
+
+        for bad in ["a%22b", "a.b", "%241", "%20"] {
+            let url = format!(r#"{{"url":"postgres://u@h/d?schema={bad}"}}"#);
+            let error = check(&url).err().unwrap();
+            assert_eq!(error.code, ErrorCode::InvalidArgument, "{bad}");
+        }
+        let same =
+            r#"{"url":"postgres://u@h/d?schema=app","tableName":"app.t","fenceTableName":"t"}"#;
+        assert!(check(same).is_err());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Getting in.
 //!
-//! - [`url`], [`params`] and [`sslmode`] where the server is and how to get in, [`place`] what it is
-//!   called, [`tls`] rustls
+//! - [`url`], [`params`], [`libraries`] and [`sslmode`] where the server is and how to get in,
+//!   [`place`] what it is called, [`tls`] rustls
 //! - [`session`] one connection, [`dialer`] how connections are made
 
 mod dialer;
+mod libraries;
 mod params;
 mod place;
 mod session;

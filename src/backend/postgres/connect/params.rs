@@ -8,6 +8,7 @@ use tokio_postgres::config::{
     ChannelBinding, Config, Host, LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs,
 };
 
+use super::libraries::{Wishes, take_wishes, unknown};
 use super::place;
 use super::sslmode::SslParams;
 use super::url;
@@ -22,8 +23,7 @@ pub(crate) struct Target {
     pub tls: Option<Tls>,
     pub servername: Option<String>,
     pub connect_timeout: Option<Duration>,
-    /// The URL says that there is a pooler in between.
-    pub pooled: bool,
+    pub wishes: Wishes,
 }
 
 /// Later ones win: environment, URL, options.
@@ -63,6 +63,7 @@ fn usual_name((keyword, value): (String, String)) -> (String, String) {
 }
 
 fn build(mut all: BTreeMap<String, String>, tls: Option<TlsOptions>) -> Result<Target> {
+    let wishes = take_wishes(&mut all)?;
     let mut take = |keyword: &str| all.remove(keyword).filter(|value| !value.is_empty());
     let mut config = Config::new();
 
@@ -160,22 +161,24 @@ fn build(mut all: BTreeMap<String, String>, tls: Option<TlsOptions>) -> Result<T
             .map(Duration::from_secs),
         None => None,
     };
-    // As Prisma has it.
-    let pooled = take("pgbouncer").is_some_and(|on| on == "true");
     if take("client_encoding").is_some_and(|encoding| !is_utf8(&encoding)) {
         return Err(wrong("client_encoding"));
     }
 
+    // There is no such encryption here, and nobody insists.
+    if take("gssencmode").is_some_and(|mode| mode == "require") {
+        return Err(wrong("gssencmode"));
+    }
+
     let ssl = SslParams {
         mode: take("sslmode"),
+        accept: take("sslaccept"),
         root: take("sslrootcert"),
         cert: take("sslcert"),
         key: take("sslkey"),
     };
-    if let Some(unknown) = all.into_keys().next() {
-        return Err(Error::invalid_argument(format!(
-            "The PostgreSQL connection parameter \"{unknown}\" is not supported: leave it out"
-        )));
+    if let Some(keyword) = all.into_keys().next() {
+        return Err(unknown(&keyword));
     }
     let options = match tls {
         Some(options) => Some((SslMode::Require, options)),
@@ -197,7 +200,7 @@ fn build(mut all: BTreeMap<String, String>, tls: Option<TlsOptions>) -> Result<T
         server: place::name(&config).into(),
         config,
         connect_timeout,
-        pooled,
+        wishes,
     })
 }
 
@@ -285,6 +288,7 @@ mod tests {
             (target.config.get_ssl_mode(), target.tls.is_some())
         };
         assert_eq!(mode(""), (SslMode::Prefer, true));
+        assert_eq!(mode("sslaccept=strict"), (SslMode::Prefer, true));
         assert_eq!(mode("sslmode=disable"), (SslMode::Disable, false));
         for required in [
             "sslmode=require",
@@ -292,6 +296,9 @@ mod tests {
             "sslmode=verify-full",
             "ssl=true",
             "sslrootcert=system",
+            "sslmode=no-verify",
+            "ssl=no-verify",
+            "sslmode=require&sslaccept=strict",
         ] {
             assert_eq!(mode(required), (SslMode::Require, true), "{required}");
         }
@@ -300,6 +307,7 @@ mod tests {
             "sslmode=require&sslrootcert=system",
             "sslmode=verify-ca&sslrootcert=/no/such/file",
             "sslmode=require&sslcert=/no/such/file",
+            "sslaccept=maybe",
         ] {
             assert!(target(&format!("postgres://h/d?{bad}")).is_err(), "{bad}");
         }

@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 /// How libpq says what TLS is to be.
 pub(super) struct SslParams {
     pub mode: Option<String>,
+    /// Prisma's, beside the mode: whether the certificate is looked at.
+    pub accept: Option<String>,
     pub root: Option<String>,
     pub cert: Option<String>,
     pub key: Option<String>,
@@ -29,18 +31,35 @@ impl SslParams {
         }
         // As in libpq: a weaker mode than verify-ca does not look at the server's certificate,
         // but require with a root certificate means verify-ca.
-        let (ssl_mode, verify, any_host) = match mode {
+        let (ssl_mode, mut verify, mut any_host) = match mode {
             "disable" => return Ok(None),
             "allow" | "prefer" => (SslMode::Prefer, false, true),
             "require" => (SslMode::Require, self.root.is_some(), true),
+            // pg's.
+            "no-verify" => (SslMode::Require, false, true),
             "verify-ca" => (SslMode::Require, true, true),
             "verify-full" => (SslMode::Require, true, false),
             _ => {
                 return Err(Error::invalid_argument(
-                    "sslmode must be disable, allow, prefer, require, verify-ca or verify-full",
+                    "sslmode must be disable, allow, prefer, require, no-verify, verify-ca or verify-full",
                 ));
             }
         };
+        match self.accept.as_deref() {
+            None | Some("accept_invalid_certs") => {}
+            Some("strict") => (verify, any_host) = (true, false),
+            Some(_) => {
+                return Err(Error::invalid_argument(
+                    "sslaccept must be strict or accept_invalid_certs",
+                ));
+            }
+        }
+        if self.cert.is_some() != self.key.is_some() {
+            return Err(Error::invalid_argument(
+                "sslcert and sslkey, a client's own certificate, must be given together; \
+                 that of the authority, which Prisma calls sslcert, is sslrootcert",
+            ));
+        }
         let ca = match &self.root {
             Some(path) if verify && !system_roots => vec![file("sslrootcert", path)?],
             _ => Vec::new(),

@@ -8,7 +8,12 @@ pub(super) fn parse(url: &str) -> Result<Vec<(String, String)>> {
     let rest = url
         .strip_prefix("postgres://")
         .or_else(|| url.strip_prefix("postgresql://"))
-        .ok_or_else(|| malformed("it must begin with postgres:// or postgresql://"))?;
+        .ok_or_else(|| match url.split_once(':') {
+            Some(("prisma" | "prisma+postgres", _)) => {
+                malformed("it is that of a proxy of Prisma's; give the one of the database itself")
+            }
+            _ => malformed("it must begin with postgres:// or postgresql://"),
+        })?;
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
     // A password may contain an @ that nobody has encoded; a host cannot.
@@ -162,6 +167,13 @@ mod tests {
             let url = format!("postgres://me:{written}@h/db");
             assert!(parsed(&url).contains(&("password".to_owned(), meant.to_owned())));
         }
+    }
+
+    #[test]
+    fn the_url_of_a_proxy_is_not_the_databases() {
+        let error = parse("prisma+postgres://accelerate.example/?api_key=s3cret").unwrap_err();
+        assert!(error.message.contains("the database itself"));
+        assert!(!error.message.contains("s3cret"));
     }
 
     #[test]

@@ -35,6 +35,25 @@ impl Table {
         })
     }
 
+    /// In that schema, unless it names one itself. Prisma lets a schema's name have a hyphen.
+    pub(crate) fn or_in(mut self, schema: Option<&str>) -> Result<Self> {
+        let fits = |schema: &str| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+            schema.len() <= MAX_IDENTIFIER_BYTES && schema.bytes().all(plain)
+        };
+        match schema {
+            Some(schema) if !fits(schema) => Err(Error::invalid_argument(format!(
+                "The schema in a PostgreSQL URL must be at most {MAX_IDENTIFIER_BYTES} letters, digits, _ or -; \
+                 for another say options=-c%20search_path%3D…"
+            ))),
+            Some(schema) if self.schema.is_none() => {
+                self.schema = Some(schema.to_owned());
+                Ok(self)
+            }
+            _ => Ok(self),
+        }
+    }
+
     pub(crate) fn quoted(&self) -> String {
         match &self.schema {
             Some(schema) => format!("\"{schema}\".\"{}\"", self.name),

@@ -152,7 +152,7 @@ async fn a_busy_pool_is_waited_for_only_so_long() {
     let server = Server::shared().await;
     let t = server
         .backend(|config| {
-            config.pool_size = 1;
+            config.pool_size = Some(1);
             config.operation_timeout_ms = 1500;
         })
         .await;

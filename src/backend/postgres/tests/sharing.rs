@@ -44,7 +44,7 @@ async fn one_of_many_wins_and_no_fence_is_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holders_never_overlap_and_fences_grow() {
     let server = Server::shared().await;
-    let t = server.backend(|config| config.pool_size = 4).await;
+    let t = server.backend(|config| config.pool_size = Some(4)).await;
     let backend = Arc::new(t.backend);
     let (inside, last) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let tasks: Vec<_> = (0..8)
@@ -135,7 +135,7 @@ async fn until_waiting(server: &Server, table: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_that_vanish_are_done_without() {
     let server = Server::start().await;
-    let t = server.backend(|config| config.pool_size = 1).await;
+    let t = server.backend(|config| config.pool_size = Some(1)).await;
     let first = request("a", 60_000);
     t.backend.acquire(&first).await.unwrap();
     let in_use = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'EXECUTE syncguard%'";
