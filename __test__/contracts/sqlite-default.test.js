@@ -12,7 +12,7 @@ contract("sqlite, default file", {
   make: async (options, namespace) => {
     process.env.TMPDIR = join(folder.path, namespace);
     mkdirSync(process.env.TMPDIR, { recursive: true });
-    const backend = createSqliteBackend(undefined, options);
+    const backend = createSqliteBackend(options);
     // The file is found by the first operation: before another test can change the variable.
     await backend.isLocked({ key: "any" });
     await backend.release({ lockId: "a".repeat(22) });

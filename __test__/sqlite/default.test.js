@@ -75,7 +75,7 @@ describe.runIf(uid === 0)("another user's", () => {
         import { createSqliteBackend } from ${JSON.stringify(`${JS}sqlite.js`)};
         process.setgid(${NOBODY});
         process.setuid(${NOBODY});
-        const backend = createSqliteBackend(${JSON.stringify(target)});
+        const backend = createSqliteBackend(${JSON.stringify(target) ?? ""});
         const { code, message } = await backend.acquire({ key: "k", ttlMs: 1_000 }).catch((error) => error);
         console.log(JSON.stringify({ code, message }));
       `,
