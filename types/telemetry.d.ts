@@ -6,7 +6,7 @@ import type {
   LockBackend,
   ManagedLockBackend,
 } from "./backend.js";
-import type { LockErrorCode } from "./errors.js";
+import type { LockError, LockErrorCode } from "./errors.js";
 import type { HashId } from "./results.js";
 
 /** Why a release or extend found no lock. */
@@ -73,3 +73,29 @@ export function withTelemetry<C extends BackendCapabilities>(
   backend: CustomLockBackend<C>,
   options: TelemetryOptions,
 ): LockBackend<C>;
+
+/**
+ * The message of the tracing channels `syncguard:acquire`, `syncguard:release`, `syncguard:extend`
+ * and `syncguard:hold` of `node:diagnostics_channel`: one object for each operation, or for the time
+ * from a grant to its release, that is filled until `asyncEnd`.
+ */
+export interface LockTrace {
+  /** Which backend: "redis", "postgres" and so on. */
+  backend?: string;
+  /** The `name` of the lock's config. */
+  name?: string;
+  keyHash?: HashId;
+  lockIdHash?: HashId;
+  /** "fail" without an error: another holds the lock, or there was none to release or extend. */
+  result?: "ok" | "fail";
+  /** Of an acquire: how often it was tried. */
+  attempts?: number;
+  /** Of an acquire: how long it waited for others. */
+  waitMs?: number;
+  /** From the start to the end. */
+  durationMs?: number;
+  /** The LockError's, when there was one. Of a hold: "LockLost" from the moment of the loss. */
+  code?: LockErrorCode;
+  /** Without the key and the lockId. */
+  error?: LockError;
+}

@@ -55,7 +55,9 @@ function more(t) {
       const waiters = [await t.process(pooled), await t.process(pooled)];
       const key = t.key();
       const held = await t.backend.acquire({ key, ttlMs: 60_000 });
-      const waiting = waiters.map((waiter) => waiter.wait({ key }));
+      // The looks below take as long as they take.
+      const acquisition = { timeoutMs: 60_000, maxRetries: 1_000, maxDelayMs: 200 };
+      const waiting = waiters.map((waiter) => waiter.wait({ key, acquisition }));
       try {
         for (let look = 0; look < 10; look++) {
           await sleep(50);

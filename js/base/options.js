@@ -64,3 +64,18 @@ function editDistance(from, to) {
   }
   return row[to.length];
 }
+
+/**
+ * For who only reports on a call: whoever carries it out says what is wrong with it.
+ * @param {unknown} opts
+ * @param {"key" | "lockId"} name
+ * @returns {string | undefined}
+ */
+export function readString(opts, name) {
+  try {
+    const value = /** @type {any} */ (opts)[name];
+    return typeof value === "string" ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -3,6 +3,7 @@
 import { LONGEST_TIMER_MS } from "../base/config.js";
 import { BAD_TTL, invalidArgument, LockError, replyError, thrownBehind } from "../base/errors.js";
 import { offAbort, onAbort, reasonOf } from "../base/signal.js";
+import { isTraced, startTrace } from "../base/tracing.js";
 import { answer, extendLock } from "../native/backend.js";
 import { listen, unlisten } from "../native/bridge.js";
 import { BEAT, ERROR, readReleased } from "../native/replies.js";
@@ -24,6 +25,7 @@ export class Held {
   #number;
   #id;
   #heldSince;
+  #trace;
   #expiresAtMs;
   /** @type {(() => void) | undefined} */
   #stopFollowing;
@@ -51,7 +53,15 @@ export class Held {
     // The engine's own name for it, where the backend gives another.
     this.#id = grant.lockId;
     this.#heldSince = 0;
-    if (observers.length > 0) this.#observe();
+    this.#trace = this.#startTrace("hold");
+    if (observers.length > 0 || this.#trace !== undefined) this.#observe();
+  }
+
+  /** @param {"hold" | "extend" | "release"} kind */
+  #startTrace(kind) {
+    const { name: backend } = this.#engine;
+    const { key, name } = this.#plan;
+    return isTraced(kind) ? startTrace(kind, key, this.lockId, { backend, name }) : undefined;
   }
 
   /** Those who observe want to hear of a loss when it happens. */
@@ -123,6 +133,7 @@ export class Held {
   #lose(error) {
     if (this.#lost !== undefined || this.#ended) return;
     this.#lost = error;
+    this.#trace?.fail(error);
     this.#emit("lost", error, { heldMs: performance.now() - this.#heldSince });
     this.#controller?.abort(error);
   }
@@ -189,11 +200,15 @@ export class Held {
     if (this.#ended) return /** @type {const} */ ({ ok: false });
     const started = performance.now();
     const done = () => ({ durationMs: performance.now() - started });
+    const trace = this.#startTrace("extend");
     try {
       const result = await extendLock(this.#engine.native, this.#id, ttlMs);
+      trace?.end(result.ok);
       this.#emit("extend", undefined, { ...done(), outcome: result });
       return result;
     } catch (error) {
+      trace?.fail(error);
+      trace?.end(false);
       this.#emit("extend", /** @type {LockError} */ (error), done());
       throw error;
     }
@@ -206,6 +221,7 @@ export class Held {
     this.#stopFollowing?.();
     clearTimeout(this.#timer);
     const { native, callers } = this.#engine;
+    const trace = this.#startTrace("release");
     const started = this.#observers.length === 0 ? 0 : performance.now();
     const done = () => {
       const now = performance.now();
@@ -215,15 +231,19 @@ export class Held {
       let reply = native.endHold(this.#number);
       if (typeof reply !== "string") reply = await answer(native, reply, undefined, {});
       const result = readReleased(reply, this.#context);
+      trace?.end(result.ok);
       if (this.#observers.length > 0) {
         this.#emit("release", undefined, { ...done(), outcome: result });
       }
       return result;
     } catch (error) {
+      trace?.fail(error);
+      trace?.end(false);
       this.#emit("release", /** @type {LockError} */ (error), done());
       // What a release in JavaScript threw is told as it was.
       throw callers === undefined ? error : thrownBehind(error);
     } finally {
+      this.#trace?.end(this.#lost === undefined);
       if (this.#isListening) unlisten(this.#number);
       callers?.forget(this.#id);
     }

@@ -1,6 +1,7 @@
 // Getting a lock to hold: the whole wait is one call of the engine.
 
 import { LockError, replyError } from "../base/errors.js";
+import { isTraced, startTrace } from "../base/tracing.js";
 import { settled, settledOrAborted, unlisten } from "../native/bridge.js";
 import { ACQUIRED, LOCKED, readGrant, readProgress } from "../native/replies.js";
 import { cancelled, checkNotCancelled } from "./config.js";
@@ -31,7 +32,9 @@ export function take(backend, plan, wait, use) {
     plan.onEvent === undefined
       ? access.observers
       : [...access.observers, observerOf({ onEvent: plan.onEvent })];
-  if (observers.length > 0) return takeObserved(engine, plan, wait, observers, use);
+  if (observers.length > 0 || isTraced("acquire")) {
+    return takeObserved(engine, plan, wait, observers, use);
+  }
   const caller = engine.callers?.enter(plan.signal) ?? 0;
   const reply = start(engine, plan, wait, caller);
   if (typeof reply === "string") {
@@ -162,6 +165,7 @@ function attemptsOf({ context }) {
 async function takeObserved(engine, plan, wait, observers, use) {
   const { key, name } = plan;
   const started = performance.now();
+  const trace = startTrace("acquire", key, undefined, { backend: engine.name, name });
   let isUsed = false;
   const useIt = (/** @type {Held} */ held) => {
     isUsed = true;
@@ -177,6 +181,8 @@ async function takeObserved(engine, plan, wait, observers, use) {
       ? readProgress(reply)
       : { attempts: error ? attemptsOf(error) : 1, waitMs: 0 };
     const more = { backend: engine.name, name, durationMs, attempts, waitMs: waitMs || durationMs };
+    if (error !== undefined) trace?.fail(error);
+    trace?.end(Boolean(held), held?.lockId, { attempts, waitMs: more.waitMs });
     const outcome = held ? { ok: true } : { ok: false, reason: "locked" };
     for (const observer of observers) {
       observer.emit("acquire", key, held?.lockId, error, error ? more : { ...more, outcome });

@@ -4,6 +4,7 @@
 import { FAILURE_REASON } from "../base/constants.js";
 import { checkBackend, invalidArgument, unreadableOptions } from "../base/errors.js";
 import { hashKey } from "../base/keys.js";
+import { readString } from "../base/options.js";
 import { engineOf, nativeOf } from "../native/engine.js";
 import { decorateAcquireResult, DisposalBy, hooksOf, notify, rememberHooks } from "./handle.js";
 
@@ -159,20 +160,6 @@ function judge(event, error, outcome) {
     // Custom backends may say the reason in the open.
     const reason = outcome?.[FAILURE_REASON]?.reason ?? outcome?.reason;
     if (reason !== undefined) event.reason = reason;
-  }
-}
-
-/**
- * @param {unknown} opts
- * @param {"key" | "lockId"} name
- * @returns {string | undefined}
- */
-function readString(opts, name) {
-  try {
-    const value = /** @type {any} */ (opts)[name];
-    return typeof value === "string" ? value : undefined;
-  } catch {
-    return undefined;
   }
 }
 

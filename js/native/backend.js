@@ -10,8 +10,10 @@ import {
   replyError,
   unreadableOptions,
 } from "../base/errors.js";
+import { readString } from "../base/options.js";
 import { attachRawData, sanitizeLockInfo } from "../base/results.js";
 import { aborted, checkSignal } from "../base/signal.js";
+import { isTraced, startTrace, traced } from "../base/tracing.js";
 import { contended, rememberHooks } from "../lock/handle.js";
 import { knowNative } from "./engine.js";
 import { GrantedHandle } from "./handle.js";
@@ -61,6 +63,15 @@ async function settledUnlessAborted(native, id, signal, context) {
   throw aborted("Operation aborted by signal", signal, context);
 }
 
+/** What a native backend is called in traces.
+ * @type {WeakMap<NativeBackend, { backend: string | undefined }>} */
+const names = new WeakMap();
+
+/** @param {NativeBackend} native */
+export function nameOf(native) {
+  return names.get(native) ?? {};
+}
+
 /**
  * @param {NativeBackend} native
  * @param {string} lockId
@@ -90,6 +101,22 @@ export async function extendLock(native, lockId, ttlMs, signal, onValid) {
 }
 
 /**
+ * The handle, with the time until its release traced.
+ * @param {any} result
+ * @param {string | undefined} key
+ * @param {{ backend: string | undefined }} name
+ */
+function heldInTrace(result, key, name) {
+  const trace = result.ok ? startTrace("hold", key, result.lockId, name) : undefined;
+  if (trace === undefined) return result;
+  const { release, [Symbol.asyncDispose]: dispose } = result;
+  const end = () => trace.end(true);
+  result.release = (/** @type {AbortSignal} */ signal) => release(signal).finally(end);
+  result[Symbol.asyncDispose] = () => dispose().finally(end);
+  return result;
+}
+
+/**
  * @template {BackendCapabilities} C
  * @param {string} kind
  * @param {object} nativeConfig what the native side deserializes
@@ -101,9 +128,19 @@ export async function extendLock(native, lockId, ttlMs, signal, onValid) {
 export function createNativeBackend(kind, nativeConfig, options, capabilities, target) {
   const hooks = readHooks(options);
   const native = openNative(kind, nativeConfig, target);
+  const name = { backend: capabilities.backend };
+  names.set(native, name);
 
   /** @param {any} opts */
-  async function acquire(opts) {
+  function acquire(opts) {
+    if (!isTraced("acquire") && !isTraced("hold")) return acquireOnce(opts);
+    const key = readString(opts, "key");
+    const granted = traced("acquire", key, undefined, name, () => acquireOnce(opts));
+    return granted.then((result) => heldInTrace(result, key, name));
+  }
+
+  /** @param {any} opts */
+  async function acquireOnce(opts) {
     /** @type {any} */
     let key, ttlMs, signal;
     try {
@@ -132,7 +169,8 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
       throw unreadableOptions("release({ lockId })", opts, cause);
     }
     if (typeof lockId !== "string") throw invalidArgument(BAD_LOCK_ID);
-    return releaseLock(native, lockId, null, signal);
+    const work = () => releaseLock(native, lockId, null, signal);
+    return isTraced("release") ? traced("release", undefined, lockId, name, work) : work();
   }
 
   /** @param {any} opts */
@@ -145,7 +183,8 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
       throw unreadableOptions("extend({ lockId, ttlMs })", opts, cause);
     }
     if (typeof lockId !== "string") throw invalidArgument(BAD_LOCK_ID);
-    return extendLock(native, lockId, ttlMs, signal);
+    const work = () => extendLock(native, lockId, ttlMs, signal);
+    return isTraced("extend") ? traced("extend", undefined, lockId, name, work) : work();
   }
 
   /** @param {any} opts */

@@ -2,7 +2,8 @@
 
 import { LockError } from "../base/errors.js";
 import { Disposal } from "../lock/handle.js";
-import { extendLock, releaseLock } from "./backend.js";
+import { isTraced, traced } from "../base/tracing.js";
+import { extendLock, nameOf, releaseLock } from "./backend.js";
 import { listen, unlisten } from "./bridge.js";
 
 /** @import { BackendHooks } from "../../index.js" */
@@ -33,7 +34,11 @@ class Granted extends Disposal {
   /** @param {AbortSignal} [signal] */
   releaseLock(signal) {
     if (this.alarm !== 0) this.silence();
-    return releaseLock(this.native, this.lockId, this.key, signal);
+    const { native, lockId, key } = this;
+    if (!isTraced("release")) return releaseLock(native, lockId, key, signal);
+    return traced("release", key, lockId, nameOf(native), () =>
+      releaseLock(native, lockId, key, signal),
+    );
   }
 
   /**
@@ -41,6 +46,16 @@ class Granted extends Disposal {
    * @param {AbortSignal | undefined} signal
    */
   extend(ttlMs, signal) {
+    const { native, lockId, key } = this;
+    if (!isTraced("extend")) return this.extendLock(ttlMs, signal);
+    return traced("extend", key, lockId, nameOf(native), () => this.extendLock(ttlMs, signal));
+  }
+
+  /**
+   * @param {number} ttlMs
+   * @param {AbortSignal | undefined} signal
+   */
+  extendLock(ttlMs, signal) {
     return extendLock(this.native, this.lockId, ttlMs, signal, (validUntil) => {
       const isEarlier = validUntil < Number(this.validUntil);
       this.validUntil = validUntil;

@@ -1,0 +1,42 @@
+// The names of what is measured, as OpenTelemetry's conventions have them.
+
+const SECONDS = "s";
+const FROM_MILLISECONDS_TO_MINUTES = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
+];
+
+export const METRICS = {
+  wait: {
+    name: "syncguard.lock.wait.duration",
+    description: "How long callers waited for a lock, whether they got it or not",
+    unit: SECONDS,
+    boundaries: FROM_MILLISECONDS_TO_MINUTES,
+  },
+  hold: {
+    name: "syncguard.lock.hold.duration",
+    description: "How long locks were held",
+    unit: SECONDS,
+    boundaries: FROM_MILLISECONDS_TO_MINUTES,
+  },
+  operation: {
+    name: "syncguard.operation.duration",
+    description: "How long operations on the backend took",
+    unit: SECONDS,
+    boundaries: FROM_MILLISECONDS_TO_MINUTES,
+  },
+  acquisitions: {
+    name: "syncguard.lock.acquisitions",
+    description: "Attempts to get a lock, waits included, by how they ended",
+    unit: "{acquisition}",
+  },
+  lost: {
+    name: "syncguard.lock.lost",
+    description: "Locks that were lost while they were still needed",
+    unit: "{lock}",
+  },
+  waiters: {
+    name: "syncguard.lock.waiters",
+    description: "Callers that want a lock and do not have it yet",
+    unit: "{caller}",
+  },
+};
