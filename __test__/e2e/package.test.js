@@ -2,18 +2,11 @@
 // that was built here, used from ES modules, from CommonJS and from TypeScript with `await using`.
 
 import { execFileSync } from "node:child_process";
-import {
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { pack } from "../../scripts/lib/pack.mjs";
 import { ROOT, node } from "../fixtures/node.js";
 
 const folder = mkdtempSync(join(tmpdir(), "syncguard-package-"));
@@ -34,21 +27,18 @@ function npm(args, cwd) {
   });
 }
 
-/** Packs a folder; returns what npm says about the tarball, and its path. */
-function pack(from) {
-  const [info] = JSON.parse(
-    npm(["pack", "--json", "--ignore-scripts", "--pack-destination", folder], from),
-  );
-  return { path: join(folder, info.filename), files: info.files.map((file) => file.path) };
+/** The files in a tarball, without the folder that all of them have. */
+function filesIn(tarball) {
+  const listed = execFileSync("tar", ["-tzf", tarball], { encoding: "utf8" });
+  return listed
+    .trim()
+    .split("\n")
+    .map((file) => file.replace("package/", ""));
 }
 
-beforeAll(() => {
-  const addon = readdirSync(join(ROOT, "js/native")).find((name) => name.endsWith(".node"));
-  const platform = addon.split(".")[1]; // syncguard.<platform>.node
-  const native = join(folder, "native");
-  cpSync(join(ROOT, "npm", platform), native, { recursive: true });
-  cpSync(join(ROOT, "js/native", addon), join(native, addon));
-  packed = { main: pack(ROOT), native: pack(native), addon, platform };
+beforeAll(async () => {
+  const [native, main] = await pack(folder);
+  packed = { main, native, files: filesIn(main.path) };
 
   mkdirSync(app);
   cpSync(join(ROOT, "__test__/fixtures/app"), app, { recursive: true });
@@ -67,29 +57,37 @@ beforeAll(() => {
 }, 300_000);
 
 test("the tarballs hold what is needed and nothing else", () => {
-  const { main, native, addon } = packed;
-  expect(main.files).toContain("README.md");
-  expect(main.files).toContain("LICENSE");
-  expect(main.files).toContain("index.d.ts");
-  expect(main.files).toContain("js/index.js");
-  expect(main.files).toContain("js/native/addon.js");
-  const strange = main.files.filter(
+  const { native, files } = packed;
+  for (const needed of ["README.md", "LICENSE", "dist/index.js", "dist/index.d.ts"]) {
+    expect(files).toContain(needed);
+  }
+  const strange = files.filter(
     (file) =>
-      !/^(js\/.+\.(js|d\.ts)|types\/.+\.d\.ts|index\.d\.ts|src\/.+\/schema\.sql|package\.json|[A-Z]+(\.md)?)$/.test(
+      !/^(dist\/(.+\.m?js|.+\.d\.m?ts|package\.json)|docs\/.+\.md|src\/.+\/schema\.sql|package\.json|[A-Z]+(\.md)?)$/.test(
         file,
       ),
   );
   expect(strange).toEqual([]);
-  expect(native.files).toContain(addon);
+  expect(filesIn(native.path).sort()).toEqual(
+    ["README.md", "package.json", native.manifest.main].sort(),
+  );
+});
+
+test("each platform is an optional dependency of the same version", () => {
+  const { optionalDependencies, version, devDependencies } = packed.main.manifest;
+  const platforms = readdirSync(join(ROOT, "npm"));
+  expect(Object.keys(optionalDependencies)).toHaveLength(platforms.length);
+  expect(optionalDependencies).toMatchObject({ [packed.native.name]: version });
+  expect(devDependencies).toBeUndefined();
 });
 
 test("every entry point of the package is in the tarball", () => {
-  const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
-  for (const target of Object.values(exports)) {
-    for (const file of typeof target === "string" ? [target] : Object.values(target)) {
-      expect(packed.main.files).toContain(file.replace("./", ""));
-    }
-  }
+  const { exports } = packed.main.manifest;
+  const targets = Object.values(exports).flatMap((entry) =>
+    typeof entry === "string" ? [entry] : Object.values(entry).flatMap(Object.values),
+  );
+  expect(targets.length).toBeGreaterThan(4 * 6);
+  for (const file of targets) expect(packed.files).toContain(file.replace("./", ""));
 });
 
 test("from ES modules", async () => {
@@ -116,11 +114,12 @@ test("from TypeScript, with await using", async () => {
 
 test("the addon comes from the platform package", async () => {
   const source = `
-    await import("syncguard/memory");
+    const { createMemoryBackend } = await import("syncguard/memory");
+    createMemoryBackend();
     console.log(process.report.getReport().sharedObjects.filter((name) => name.endsWith(".node")).join());
   `;
   const result = await node(["--input-type=module", "--eval", source], { cwd: app });
   expect(result.stdout.trim()).toBe(
-    join(app, "node_modules", `syncguard-${packed.platform}`, packed.addon),
+    join(app, "node_modules", packed.native.name, packed.native.manifest.main),
   );
 });

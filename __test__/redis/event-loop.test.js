@@ -230,7 +230,8 @@ test("threads that are terminated under load do not take the process with them",
 test("what a callback throws is nobody's loss but its own", async () => {
   const result = await run(`
     import { setTimeout as sleep } from "node:timers/promises";
-    import { Bridge, open } from "${JS}native/addon.js";
+    import { addon } from "${JS}native/addon.js";
+    const { Bridge, open } = addon();
     const answered = new Map();
     const thrown = [];
     process.on("uncaughtException", (error) => thrown.push(error.message));

@@ -7,13 +7,13 @@ import * as memoryCode from "../../js/memory.js";
 import * as postgresCode from "../../js/postgres.js";
 import * as redisCode from "../../js/redis.js";
 import * as sqliteCode from "../../js/sqlite.js";
-import type * as declared from "syncguard";
-import type * as commonDeclared from "syncguard/common";
-import type * as firestoreDeclared from "syncguard/firestore";
-import type * as memoryDeclared from "syncguard/memory";
-import type * as postgresDeclared from "syncguard/postgres";
-import type * as redisDeclared from "syncguard/redis";
-import type * as sqliteDeclared from "syncguard/sqlite";
+import type * as declared from "../../index.js";
+import type * as commonDeclared from "../../types/common.js";
+import type * as firestoreDeclared from "../../types/firestore.js";
+import type * as memoryDeclared from "../../types/memory.js";
+import type * as postgresDeclared from "../../types/postgres.js";
+import type * as redisDeclared from "../../types/redis.js";
+import type * as sqliteDeclared from "../../types/sqlite.js";
 
 // A unique symbol equals itself only.
 type Declared<T> = Omit<T, "FAILURE_REASON"> & {

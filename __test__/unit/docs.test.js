@@ -1,9 +1,11 @@
 // What the documents name is there.
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 
+const require = createRequire(import.meta.url);
 const root = join(import.meta.dirname, "../..");
 const read = (path) => readFileSync(join(root, path), "utf8");
 const pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].concat(
@@ -48,8 +50,8 @@ describe.each(pages)("%s", (page) => {
   test("imports what is exported", async () => {
     const { exports } = JSON.parse(read("package.json"));
     for (const [, names, module] of markdown.matchAll(IMPORT)) {
-      const entry = exports[module.replace("syncguard", ".")].default;
-      const exported = Object.keys(await import(join(root, entry)));
+      const entry = exports[module.replace("syncguard", ".")].require.default;
+      const exported = Object.keys(require(join(root, entry)));
       expect(exported).toEqual(expect.arrayContaining(names.split(",").map((name) => name.trim())));
     }
   });

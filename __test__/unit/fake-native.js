@@ -89,6 +89,12 @@ export const normalizeKey = (key) => `1${key}`;
 export const checkLockId = () => "1";
 export const makeStorageKey = (prefix, key) => `1${prefix}:${key}`;
 
+/** In place of `js/native/addon.js`. */
+export const addon = () => ({
+  ...{ Bridge, open, openOwn, openSpied },
+  ...{ hashKey, generateLockId, normalizeKey, checkLockId, makeStorageKey },
+});
+
 export const LOCK_ID = "abcdefghijklmnopqrstuv";
 export const FENCE = "000000000000007";
 const LOCK = `A${LOCK_ID}${FENCE}1700000030000`;

@@ -1,6 +1,6 @@
 // Keys, lock ids and hashes: types are checked here, the rules are in the Rust core.
 
-import * as native from "../native/addon.js";
+import { addon } from "../native/addon.js";
 import { BAD_LOCK_ID, invalidArgument, KEY_NOT_STRING, unwrap } from "./errors.js";
 
 /**
@@ -9,13 +9,13 @@ import { BAD_LOCK_ID, invalidArgument, KEY_NOT_STRING, unwrap } from "./errors.j
  */
 export function normalizeAndValidateKey(key) {
   if (typeof key !== "string") throw invalidArgument(KEY_NOT_STRING);
-  return unwrap(native.normalizeKey(key));
+  return unwrap(addon().normalizeKey(key));
 }
 
 /** @param {string} lockId */
 export function validateLockId(lockId) {
   if (typeof lockId !== "string") throw invalidArgument(BAD_LOCK_ID);
-  unwrap(native.checkLockId(lockId));
+  unwrap(addon().checkLockId(lockId));
 }
 
 /**
@@ -25,12 +25,12 @@ export function validateLockId(lockId) {
  */
 export function hashKey(value) {
   if (typeof value !== "string") throw invalidArgument("hashKey() needs a string");
-  return native.hashKey(value);
+  return addon().hashKey(value);
 }
 
 /** @returns {string} a new lock id: 16 random bytes as 22 base64url characters */
 export function generateLockId() {
-  return native.generateLockId();
+  return addon().generateLockId();
 }
 
 /**
@@ -45,7 +45,7 @@ export function makeStorageKey(prefix, key, limitBytes, reserveBytes) {
   if (typeof key !== "string") throw invalidArgument(KEY_NOT_STRING);
   checkBytes("limitBytes", limitBytes);
   checkBytes("reserveBytes", reserveBytes);
-  return unwrap(native.makeStorageKey(prefix, key, limitBytes, reserveBytes));
+  return unwrap(addon().makeStorageKey(prefix, key, limitBytes, reserveBytes));
 }
 
 /**

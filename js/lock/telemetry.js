@@ -75,7 +75,7 @@ function isReplaced(backend, { original }) {
 /**
  * The native backend, however often it is decorated.
  * @param {any} backend
- * @returns {import("../native/addon.js").NativeBackend | undefined}
+ * @returns {import("../native/binding.js").NativeBackend | undefined}
  */
 export function nativeBehind(backend) {
   const decoration = decorations.get(backend);

@@ -29,7 +29,7 @@ import {
 } from "./replies.js";
 
 /** @import { BackendCapabilities, ManagedLockBackend } from "../../index.js" */
-/** @typedef {import("./addon.js").NativeBackend} NativeBackend */
+/** @typedef {import("./binding.js").NativeBackend} NativeBackend */
 
 const CLOSE_TIMEOUT_MS = 10_000;
 

@@ -5,14 +5,14 @@
 // All answers that are ready arrive together in one call of `onBatch`.
 
 import { setInterval } from "node:timers";
-import { Bridge, open, openOwn, openSpied } from "./addon.js";
+import { addon } from "./addon.js";
 import { LONGEST_TIMER_MS } from "../base/config.js";
 import { replyError } from "../base/errors.js";
 import { offAbort, onAbort } from "../base/signal.js";
 import { forget } from "../base/thrown.js";
 import { ask } from "./questions.js";
 
-/** @typedef {import("./addon.js").NativeBackend} NativeBackend */
+/** @typedef {import("./binding.js").NativeBackend} NativeBackend */
 /** @typedef {(reply: string) => void} Settle */
 
 /** Operations that somebody waits for: while there are any, the process stays alive.
@@ -34,11 +34,11 @@ const INTERIM = "~".charCodeAt(0);
 const keepAlive = setInterval(() => {}, LONGEST_TIMER_MS);
 keepAlive.unref();
 
-/** @type {Bridge | undefined} */
+/** @type {import("./binding.js").Bridge | undefined} */
 let bridge;
 
 function theBridge() {
-  return (bridge ??= new Bridge(onBatch, (...batch) => onBatch(batch)));
+  return (bridge ??= new (addon().Bridge)(onBatch, (...batch) => onBatch(batch)));
 }
 
 /** Whether the last call of the native side left something to be taken at once. */
@@ -293,7 +293,7 @@ function unlessRefused(opened) {
  */
 export function openNative(kind, config, target = 0) {
   tellTime();
-  const native = unlessRefused(open(theBridge(), kind, JSON.stringify(config), target));
+  const native = unlessRefused(addon().open(theBridge(), kind, JSON.stringify(config), target));
   return native.isServedHere() ? servedHere(native) : native;
 }
 
@@ -304,7 +304,7 @@ export function openNative(kind, config, target = 0) {
  * @returns {NativeBackend}
  */
 export function openNativeOwn(target, canWatch) {
-  return servedHere(unlessRefused(openOwn(theBridge(), target, canWatch)));
+  return servedHere(unlessRefused(addon().openOwn(theBridge(), target, canWatch)));
 }
 
 /**
@@ -317,6 +317,6 @@ export function openNativeOwn(target, canWatch) {
 export function openNativeSpied(original, target, { acquire, release, extend }) {
   const native = original.native ?? original;
   return servedHere(
-    unlessRefused(openSpied(theBridge(), native, target, acquire, release, extend)),
+    unlessRefused(addon().openSpied(theBridge(), native, target, acquire, release, extend)),
   );
 }

@@ -6,7 +6,7 @@ import { extendLock, releaseLock } from "./backend.js";
 import { listen, unlisten } from "./bridge.js";
 
 /** @import { BackendHooks } from "../../index.js" */
-/** @typedef {import("./addon.js").NativeBackend} NativeBackend */
+/** @typedef {import("./binding.js").NativeBackend} NativeBackend */
 
 const { asyncDispose } = Symbol;
 

@@ -1,20 +1,52 @@
-// The tarballs of a release for the platform we are on, without publishing
-// anything: the package itself and the platform package with the addon.
-import { cpSync, mkdirSync, readdirSync } from "node:fs";
+// The tarballs of a release, without publishing anything: the package itself, and the packages of
+// the platforms whose addon is there.
+import { cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { manifest, platformPackages } from "./packages.mjs";
 import { npm, root } from "./run.mjs";
 
-/** Packs both into the folder and returns their paths. */
-export async function pack(folder) {
-  const addon = readdirSync(join(root, "js", "native")).find((name) => name.endsWith(".node"));
-  const platform = addon.split(".")[1];
-  const staged = join(folder, platform);
+/**
+ * Packs them into the folder; `[{ name, manifest, path }]`, the package itself last, as it is
+ * published last. `addons` is where the files lie that builds left.
+ */
+export async function pack(folder, addons = join(root, "js", "native")) {
+  const packed = [];
+  for (const { platform, manifest } of platformPackages()) {
+    const addon = join(addons, manifest.main);
+    if (!existsSync(addon)) continue;
+    const staged = join(folder, platform);
+    cpSync(join(root, "npm", platform), staged, { recursive: true });
+    cpSync(addon, join(staged, manifest.main));
+    packed.push(await packStaged(staged, manifest, folder));
+  }
+  const staged = join(folder, "package");
+  packed.push(await packStaged(staged, stagePackage(staged), folder));
+  return packed;
+}
+
+async function packStaged(staged, manifest, folder) {
+  await npm(["pack", "--ignore-scripts", "--pack-destination", folder], {
+    cwd: staged,
+    stdio: "ignore",
+  });
+  const { name, version } = manifest;
+  const file = `${name.replace("@", "").replace("/", "-")}-${version}.tgz`;
+  return { name, manifest, path: join(folder, file) };
+}
+
+/** The package as it is published: with the platforms as optional dependencies, without our tools. */
+function stagePackage(staged) {
+  const { scripts, devDependencies, overrides, prettier, napi, ...published } = manifest();
+  published.optionalDependencies = Object.fromEntries(
+    platformPackages().map(({ name }) => [name, published.version]),
+  );
   mkdirSync(staged, { recursive: true });
-  cpSync(join(root, "npm", platform), staged, { recursive: true });
-  cpSync(join(root, "js", "native", addon), join(staged, addon));
-  const quiet = { stdio: "ignore" };
-  await npm(["pack", "--pack-destination", folder], quiet);
-  await npm(["pack", "--pack-destination", folder], { ...quiet, cwd: staged });
-  const tarballs = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
-  return tarballs.map((name) => join(folder, name));
+  for (const name of ["dist", "docs", "src/backend/postgres/sql/schema.sql"]) {
+    cpSync(join(root, name), join(staged, name), { recursive: true });
+  }
+  for (const name of readdirSync(root).filter((name) => /^[A-Z]+(\.md)?$/.test(name))) {
+    cpSync(join(root, name), join(staged, name));
+  }
+  writeFileSync(join(staged, "package.json"), `${JSON.stringify(published, null, 2)}\n`);
+  return published;
 }

@@ -1,18 +1,21 @@
-// What every command needs first: the dependencies and the addon, each only
-// when something changed since the last time.
+// What every command needs first: the dependencies, the addon and the bundle of the JavaScript, each
+// only when something changed since the last time.
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { bundle, dist } from "./bundle.mjs";
 import { Failure, npm, requireCargo, root, tool } from "./run.mjs";
 
 const addonStamp = join(root, "target", "addon.stamp");
+const bundleStamp = join(root, "target", "bundle.stamp");
 
-/** Dependencies and addon; what is missing on this machine is said before any work. */
+/** All of it; what is missing on this machine is said before any work. */
 export async function setUp() {
   requireNode();
   if (!addonIsCurrent()) requireCargo();
   await ensureDependencies();
   await ensureAddon();
+  await ensureBundle();
 }
 
 /** `npm ci`, unless node_modules already belongs to the lock file. */
@@ -32,13 +35,23 @@ export async function ensureAddon() {
     "build",
     "--platform",
     "--release",
-    "--esm",
-    ...["--output-dir", "js/native", "--js", "addon.js", "--dts", "addon.d.ts"],
+    "--no-js",
+    ...["--output-dir", "js/native", "--dts", "binding.d.ts"],
   ]);
   mkdirSync(join(root, "target"), { recursive: true });
   const built = addonState();
   if (!built) throw new Failure("The build ended without an addon in js/native/.");
   writeFileSync(addonStamp, built);
+}
+
+/** Bundles js/ into dist/, unless that is up to date. */
+export async function ensureBundle() {
+  const sources = ["js", "types", "scripts/lib"].flatMap((name) => filesBelow(join(root, name)));
+  const wanted = digest([join(root, "package.json"), join(root, "index.d.ts"), ...sources]);
+  if (existsSync(dist) && read(bundleStamp) === wanted) return;
+  await bundle();
+  mkdirSync(join(root, "target"), { recursive: true });
+  writeFileSync(bundleStamp, wanted);
 }
 
 function addonIsCurrent() {
@@ -50,16 +63,20 @@ function addonIsCurrent() {
 function addonState() {
   const folder = join(root, "js", "native");
   const addon = readdirSync(folder).find((name) => name.endsWith(".node"));
-  if (!addon || !existsSync(join(folder, "addon.js"))) return undefined;
-  const sources = readdirSync(join(root, "src"), { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name))
-    .sort();
+  if (!addon || !existsSync(join(folder, "binding.d.ts"))) return undefined;
+  const sources = filesBelow(join(root, "src"));
   const { size, mtimeMs } = statSync(join(folder, addon));
-  const files = ["Cargo.toml", "Cargo.lock", "build.rs", "js/native/addon.js"];
+  const files = ["Cargo.toml", "Cargo.lock", "build.rs", "js/native/binding.d.ts"];
   const hash = digest([...files.map((name) => join(root, name)), ...sources]);
   const { version, napi } = JSON.parse(read(join(root, "package.json")));
   return JSON.stringify({ hash, addon, size, mtimeMs, version, napi });
+}
+
+function filesBelow(folder) {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort();
 }
 
 function digest(files) {

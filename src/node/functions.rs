@@ -7,6 +7,12 @@ use crate::lock::key::KeyBudget;
 use crate::lock::retry::{Backoff, Jitter, RetryPolicy};
 use crate::lock::{Key, LockId, hash, key};
 
+/// Must be that of the package whose JavaScript calls us.
+#[napi]
+pub fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
 #[napi]
 pub fn generate_lock_id() -> String {
     LockId::generate().as_str().to_owned()

@@ -1,7 +1,7 @@
 // A client that JavaScript has as the transport of the Redis backend: it runs the scripts that the
 // native side makes, and hands back what came.
 
-import { redisError } from "../../native/addon.js";
+import { addon } from "../../native/addon.js";
 import { appoint } from "../../native/questions.js";
 
 /** @import { LockErrorCode } from "../../../index.js" */
@@ -72,7 +72,7 @@ function isReply(error) {
  */
 function describe(error) {
   if (isReply(error)) {
-    const { code, message } = JSON.parse(redisError(String(error.message)).slice(1));
+    const { code, message } = JSON.parse(addon().redisError(String(error.message)).slice(1));
     return { code, message, outcomeUnknown: false };
   }
   const [code, message] = classify(error);

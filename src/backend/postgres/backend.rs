@@ -77,8 +77,14 @@ impl PostgresBackend {
         }
         let client = self.client.clone();
         let cleaning_up = Arc::clone(&self.cleaning_up);
+        let silent = self.silent.load(Ordering::Relaxed);
         tokio::spawn(async move {
-            let statement = &client.statements().clean_up;
+            let removal = &client.statements().clean_up;
+            let statement = if silent {
+                &removal.silent
+            } else {
+                &removal.telling
+            };
             // Best effort: the next one tries again.
             let _ = client.call(&[(statement, &[Arg::Text(&key)])]).await;
             cleaning_up.store(false, Ordering::Relaxed);

@@ -1,0 +1,88 @@
+// The packages of the platforms and the list of them that the loader has: all of it follows from
+// package.json, which alone says what the packages are called.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { root } from "./run.mjs";
+
+/** Rust's names for them, and npm's. */
+const TARGETS = {
+  "x86_64-unknown-linux-gnu": { os: "linux", cpu: "x64", libc: "glibc", abi: "gnu" },
+  "aarch64-unknown-linux-gnu": { os: "linux", cpu: "arm64", libc: "glibc", abi: "gnu" },
+  "x86_64-unknown-linux-musl": { os: "linux", cpu: "x64", libc: "musl", abi: "musl" },
+  "aarch64-unknown-linux-musl": { os: "linux", cpu: "arm64", libc: "musl", abi: "musl" },
+  "x86_64-apple-darwin": { os: "darwin", cpu: "x64" },
+  "aarch64-apple-darwin": { os: "darwin", cpu: "arm64" },
+  "x86_64-pc-windows-msvc": { os: "win32", cpu: "x64", abi: "msvc" },
+  "aarch64-pc-windows-msvc": { os: "win32", cpu: "arm64", abi: "msvc" },
+};
+
+export function manifest() {
+  return JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+}
+
+/** `[{ target, platform, name, manifest }]`, one for each platform. */
+export function platformPackages(main = manifest()) {
+  const { version, description, keywords, license, author, engines, repository, homepage } = main;
+  return main.napi.targets.map((target) => {
+    const { os, cpu, libc, abi } = TARGETS[target];
+    const platform = [os, cpu, abi].filter(Boolean).join("-");
+    const file = `${main.napi.binaryName}.${platform}.node`;
+    const name = `${main.napi.packageName}-${platform}`;
+    return {
+      target,
+      platform,
+      name,
+      manifest: {
+        name,
+        version,
+        description: `The native part of ${main.name} for ${platform}. ${description}`,
+        keywords,
+        license,
+        author,
+        repository,
+        homepage,
+        main: file,
+        files: [file],
+        os: [os],
+        cpu: [cpu],
+        libc: libc && [libc],
+        engines,
+        publishConfig: { access: "public" },
+      },
+    };
+  });
+}
+
+/** Path below the root → text, of all files that follow from package.json. */
+export function derivedFiles(main = manifest()) {
+  const packages = platformPackages(main);
+  const files = { "js/native/platforms.js": loaderList(main, packages) };
+  for (const { platform, name, manifest } of packages) {
+    files[`npm/${platform}/package.json`] = `${JSON.stringify(manifest, null, 2)}\n`;
+    files[`npm/${platform}/README.md`] =
+      `# ${name}\n\nThe native part of \`${main.name}\` for ${platform}. npm installs it by itself where it fits.\n`;
+  }
+  return files;
+}
+
+function loaderList({ napi, version }, packages) {
+  const lines = packages.map(({ platform, name }) => `  "${platform}": () => require("${name}"),`);
+  return `// Made by \`npm run packages\` from package.json.
+
+import { createRequire } from "node:module";
+
+// Not the require of a bundler, which would try to pack all of them.
+const require = createRequire(import.meta.url);
+
+export const VERSION = "${version}";
+export const PREFIX = "${napi.packageName}-";
+
+/**
+ * Names in full, for tools that look for what a program needs.
+ * @type {Record<string, () => any>}
+ */
+export const PACKAGES = {
+${lines.join("\n")}
+};
+`;
+}
