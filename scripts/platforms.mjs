@@ -2,6 +2,7 @@
 // one, and tries it as far as a Linux machine can. Below target/platforms.
 import { statSync } from "node:fs";
 import { Failure, main } from "./lib/run.mjs";
+import { ensureBundle } from "./lib/setup.mjs";
 
 const NAMES = [
   "windows-x64",
@@ -43,6 +44,7 @@ await main(async () => {
   if (unknown.length) {
     throw new Failure(`Unknown: ${unknown.join(", ")}. The platforms are ${NAMES.join(", ")}.`);
   }
+  await ensureBundle();
   const results = [];
   for (const name of names.length ? names : NAMES) results.push(await tryPlatform(name));
   console.log("\n| platform | built | tried | seconds | seen |\n|---|---|---|---|---|");

@@ -1,47 +1,40 @@
-// What the release workflow runs. Each step can be run by hand.
-//   node scripts/release.mjs plan                      the platforms, as JSON
-//   node scripts/release.mjs build <target>            the addon, into npm/<platform>
-//   node scripts/release.mjs prepare                   makes the packages fit together
-//   node scripts/release.mjs pack [<target>…]          tarballs, into target/release-packages
-//   node scripts/release.mjs try <target> [--servers]  installs these and uses them
-//   node scripts/release.mjs publish [--dry-run]       the same tarballs, platforms first
+// What the release workflow runs; each step can be run by hand.
+//   node scripts/release.mjs plan                      the platforms and their machines, as JSON
+//   node scripts/release.mjs build <target>            its addon, into target/release-addons
+//   node scripts/release.mjs pack [<target>…]          the tarballs, into target/release-packages
+//   node scripts/release.mjs try <target> [--servers]  installs them and uses the package
+//   node scripts/release.mjs publish [--dry-run]       the platforms first
 import { join } from "node:path";
 import { Failure, main, root } from "./lib/run.mjs";
+import { ensureBundle } from "./lib/setup.mjs";
 import { build } from "./release/build.mjs";
-import { pack, prepare } from "./release/pack.mjs";
+import { packRelease } from "./release/pack.mjs";
 import { publish } from "./release/publish.mjs";
-import { platformOf, platforms } from "./release/targets.mjs";
+import { plan } from "./release/targets.mjs";
 import { tryPackage } from "./release/try.mjs";
 
-const tarballs = join(root, "target", "release-packages");
-const [command, ...args] = process.argv.slice(2);
-const options = args.filter((argument) => argument.startsWith("--"));
+const addons = join(root, "target", "release-addons");
+const packages = join(root, "target", "release-packages");
+const [step, ...args] = process.argv.slice(2);
+const has = (option) => args.includes(option);
 const targets = args.filter((argument) => !argument.startsWith("--"));
 
-const commands = {
-  plan: () => {
-    const plan = platforms(root).map(({ target, platform, builds, tries, servers, image }) => {
-      return { target, platform, builds, tries, servers: servers ?? false, image: image ?? "" };
-    });
-    console.log(JSON.stringify(plan));
+const steps = {
+  plan: () => console.log(JSON.stringify(plan())),
+  build: () => build(targets[0], addons),
+  async pack() {
+    await ensureBundle();
+    await packRelease(addons, packages, targets.length ? targets : undefined);
   },
-  build: () => build(root, targets[0]),
-  prepare: () => prepare(root),
-  pack: () =>
-    pack(
-      root,
-      tarballs,
-      targets.length ? targets.map((each) => platformOf(root, each)) : undefined,
-    ),
-  try: () => tryPackage(root, tarballs, targets[0], { servers: options.includes("--servers") }),
-  publish: () =>
-    publish(root, tarballs, {
-      dryRun: options.includes("--dry-run"),
-      tag: process.env.GITHUB_REF_TYPE === "tag" ? process.env.GITHUB_REF_NAME : undefined,
-    }),
+  try: () => tryPackage(targets[0], packages, { servers: has("--servers") }),
+  publish() {
+    const { GITHUB_REF_TYPE: type, GITHUB_REF_NAME: name } = process.env;
+    const tag = type === "tag" ? name : undefined;
+    return publish(packages, { dryRun: has("--dry-run"), tag });
+  },
 };
 
 await main(async () => {
-  if (!commands[command]) throw new Failure(`The steps are ${Object.keys(commands).join(", ")}.`);
-  await commands[command]();
+  if (!steps[step]) throw new Failure(`The steps are ${Object.keys(steps).join(", ")}.`);
+  await steps[step]();
 });

@@ -4,28 +4,25 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { manifest, platformPackages } from "../../scripts/lib/packages.mjs";
 import { neededGlibc } from "../../scripts/platforms/linux-x64-old-glibc.mjs";
 import { actionlint, home } from "../../scripts/platforms/toolbox.mjs";
-import { platforms } from "../../scripts/release/targets.mjs";
 import { node, ROOT } from "../fixtures/node.js";
 
 const read = (...path) => readFileSync(join(ROOT, ...path), "utf8");
-const main = JSON.parse(read("package.json"));
 
-describe("packages of the platforms", () => {
-  test("there is one for each target, and no other", () => {
-    const wanted = platforms(ROOT).map(({ platform }) => platform);
-    expect(readdirSync(join(ROOT, "npm")).sort()).toEqual(wanted.sort());
-  });
+test("there is a package for each target, and no other", () => {
+  const wanted = platformPackages().map(({ platform }) => platform);
+  expect(readdirSync(join(ROOT, "npm")).sort()).toEqual(wanted.sort());
+});
 
-  test.each(platforms(ROOT))("$platform says where it can be installed", (platform) => {
-    const own = JSON.parse(read("npm", platform.platform, "package.json"));
-    const { name, os, cpu, libc, addon } = platform;
-    expect(own).toMatchObject({ name, os: [os], cpu: [cpu], main: addon, files: [addon] });
-    expect(own.libc).toEqual(libc && [libc]);
-    const { version, engines, license } = main;
-    expect(own).toMatchObject({ version, engines, license });
-  });
+test.each(platformPackages())("npm/$platform is installed where it fits", ({ platform }) => {
+  const own = JSON.parse(read("npm", platform, "package.json"));
+  const [os, cpu, abi] = platform.split("-");
+  const main = `syncguard.${platform}.node`;
+  const { engines, version } = manifest();
+  expect(own).toMatchObject({ os: [os], cpu: [cpu], main, files: [main], engines, version });
+  expect(own.libc).toEqual({ gnu: ["glibc"], musl: ["musl"] }[abi]);
 });
 
 describe("workflows", () => {
@@ -43,7 +40,7 @@ describe("workflows", () => {
     const names = [...text.matchAll(/node (scripts\/\S+\.mjs)/g)].map(([, name]) => name);
     const runs = [...text.matchAll(/npm (?:run )?(start|test|check|build)\b/g)];
     for (const name of names) expect(existsSync(join(ROOT, name)), name).toBe(true);
-    for (const [, name] of runs) expect(Object.keys(main.scripts)).toContain(name);
+    for (const [, name] of runs) expect(Object.keys(manifest().scripts)).toContain(name);
     expect(names.length + runs.length).toBeGreaterThan(0);
   });
 

@@ -1,107 +1,87 @@
-// The steps of a release, on a project with stand-ins for the addons. Nothing is published.
+// The steps of a release, with stand-ins for the addons. Nothing is published.
 
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { pack, prepare } from "../../scripts/release/pack.mjs";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { manifest, platformPackages } from "../../scripts/lib/packages.mjs";
+import { packRelease, tarball, tarballs } from "../../scripts/release/pack.mjs";
 import { publish } from "../../scripts/release/publish.mjs";
-import { platformOf, platforms, readProject } from "../../scripts/release/targets.mjs";
-import { ROOT } from "../fixtures/node.js";
+import { packageOf, plan } from "../../scripts/release/targets.mjs";
 
-const project = mkdtempSync(join(tmpdir(), "syncguard-release-"));
-const tarballs = join(project, "tarballs");
-afterAll(() => rmSync(project, { recursive: true, force: true }));
+const folder = mkdtempSync(join(tmpdir(), "syncguard-release-"));
+const [addons, packed] = ["addons", "packed"].map((name) => join(folder, name));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const write = (file, value) => writeFileSync(file, JSON.stringify(value));
+const packages = platformPackages();
+const { name, version } = manifest();
 
-beforeAll(async () => {
-  const { devDependencies, ...main } = readProject(ROOT);
-  write(join(project, "package.json"), main);
-  cpSync(join(ROOT, "npm"), join(project, "npm"), { recursive: true });
-  for (const { folder, addon } of platforms(project)) {
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, addon), "");
-  }
-  prepare(project);
-  await pack(project, tarballs);
-}, 120_000);
-
-describe("prepare", () => {
-  test("the package depends on every platform, in its own version", () => {
-    const { version, optionalDependencies } = readProject(project);
-    const wanted = platforms(project).map(({ name }) => [name, version]);
-    expect(optionalDependencies).toEqual(Object.fromEntries(wanted));
-  });
-
-  test("what the owner has set reaches every package", () => {
-    const main = readProject(project);
-    const repository = { type: "git", url: "git+https://example.com/owner/repository.git" };
-    write(join(project, "package.json"), { ...main, repository, version: "9.9.9" });
-    prepare(project);
-    for (const { folder } of platforms(project)) {
-      expect(readProject(folder)).toMatchObject({ repository, version: "9.9.9" });
-    }
-    write(join(project, "package.json"), main);
-    prepare(project);
-  });
+test("every platform has machines to build and to try it on", () => {
+  expect(plan().map(({ target }) => target)).toEqual(manifest().napi.targets);
+  for (const { builds, tries } of plan()) expect([builds, tries]).not.toContain(undefined);
+  const unknown = [{ target: "sparc-sun-solaris", platform: "solaris-sparc" }];
+  expect(() => plan(unknown)).toThrow("no machine to build solaris-sparc");
+  expect(() => packageOf("sparc-sun-solaris")).toThrow("not one of napi.targets");
 });
 
-test("a platform without its addon is not packed", async () => {
-  const [platform] = platforms(project);
-  const missing = { ...platform, addon: "missing.node" };
-  await expect(pack(project, tarballs, [missing])).rejects.toThrow("missing.node is missing");
-});
+describe("packed", () => {
+  beforeAll(async () => {
+    mkdirSync(addons);
+    for (const each of packages) writeFileSync(join(addons, each.manifest.main), "");
+    await packRelease(addons, packed);
+  }, 120_000);
 
-test("an unknown target is refused", () => {
-  expect(() => platformOf(project, "sparc-unknown-none")).toThrow("not one of napi.targets");
-});
-
-describe("publish", () => {
-  const expected = () => [...platforms(project).map(({ name }) => name), readProject(project).name];
-
-  /** The packages that npm was asked to publish, in that order. */
-  async function published(options) {
-    const calls = [];
-    const print = vi.spyOn(console, "log").mockImplementation((line) => calls.push(line));
-    const run = async (args) => calls.push(`npm ${args.join(" ")}`);
-    try {
-      await publish(project, tarballs, { run, ...options });
-    } finally {
-      print.mockRestore();
-    }
-    for (const call of calls) expect(call).toMatch(/^npm publish .* --provenance --access public/);
-    return calls.map((call) => basename(call.split(" ")[2]));
-  }
-  const files = () => {
-    const { version } = readProject(project);
-    return expected().map((name) => `${name.replace("@", "").replace("/", "-")}-${version}.tgz`);
-  };
-
-  test("the platforms come first; a dry run runs nothing", async () => {
-    const run = () => Promise.reject(new Error("published"));
-    expect(await published({ dryRun: true, run })).toEqual(files());
+  test("there is a tarball for every platform and, last, the package", () => {
+    const names = [...packages.map((each) => each.name), name];
+    const files = names.map((each) => `${each.replace("@", "").replace("/", "-")}-${version}.tgz`);
+    expect(tarballs(packed).map((file) => basename(file))).toEqual(files);
   });
 
-  test("without a repository it is refused", async () => {
-    await expect(published({ dryRun: false })).rejects.toThrow("no `repository`");
+  test("a platform whose addon is missing stops it", async () => {
+    const [{ manifest }] = packages;
+    rmSync(join(addons, manifest.main));
+    await expect(packRelease(addons, packed)).rejects.toThrow(`There is no ${manifest.main}`);
+    writeFileSync(join(addons, manifest.main), "");
   });
 
-  test("with one, the same order", async () => {
-    const main = readProject(project);
-    write(join(project, "package.json"), { ...main, repository: "owner/repository" });
-    expect(await published({ dryRun: false, tag: `v${main.version}` })).toEqual(files());
-    await expect(published({ dryRun: false, tag: "v0.0.0" })).rejects.toThrow("v0.0.0");
-    write(join(project, "package.json"), main);
-  });
+  describe("publish", () => {
+    const print = vi.spyOn(console, "log").mockImplementation(() => {});
+    afterEach(() => print.mockClear());
+    afterAll(() => print.mockRestore());
+    const project = { version, repository: "owner/repository" };
+    const said = () => print.mock.calls.map(([line]) => line);
 
-  test("a tarball that is missing stops it before anything is published", async () => {
-    const first = files().at(-1);
-    const text = readFileSync(join(tarballs, first));
-    rmSync(join(tarballs, first));
-    const run = vi.fn();
-    await expect(publish(project, tarballs, { dryRun: true, run })).rejects.toThrow("is missing");
-    expect(run).not.toHaveBeenCalled();
-    writeFileSync(join(tarballs, first), text);
+    test("a dry run says what it would do and does nothing", async () => {
+      const run = vi.fn();
+      await publish(packed, { dryRun: true, run, project: { version } });
+      expect(run).not.toHaveBeenCalled();
+      expect(said().map((line) => line.split(" ")[2])).toEqual(tarballs(packed));
+    });
+
+    test("the platforms come first, all with provenance", async () => {
+      const run = vi.fn();
+      await publish(packed, { dryRun: false, run, project, tag: `v${version}` });
+      const calls = run.mock.calls.map(([args]) => args);
+      expect(calls.map(([, file]) => file)).toEqual(tarballs(packed));
+      for (const args of calls) expect(args).toContain("--provenance");
+    });
+
+    test.each([
+      ["no repository is known", { project: { version } }, "no `repository`"],
+      ["the tag is of another version", { project, tag: "v0.0.0" }, "v0.0.0 is not the version"],
+    ])("it is refused when %s", async (_, options, message) => {
+      const run = vi.fn();
+      await expect(publish(packed, { dryRun: false, run, ...options })).rejects.toThrow(message);
+      expect(run).not.toHaveBeenCalled();
+    });
+
+    test("nothing is published when the last tarball is missing", async () => {
+      const run = vi.fn();
+      const last = tarball(packed, name);
+      renameSync(last, `${last}.away`);
+      await expect(publish(packed, { dryRun: false, run, project })).rejects.toThrow("is missing");
+      expect(run).not.toHaveBeenCalled();
+      renameSync(`${last}.away`, last);
+    });
   });
 });

@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { manifest } from "../lib/packages.mjs";
 import { Failure, root, run } from "../lib/run.mjs";
 import { startPostgres, startRedis } from "../servers.mjs";
 import { home } from "./toolbox.mjs";
@@ -35,7 +36,7 @@ export async function smoke(name, options) {
   const [redis, redisTls, postgres] = servers;
   const job = join(folder, "job.json");
   const description = {
-    package: JSON.parse(readFileSync(join(root, "package.json"), "utf8")).name,
+    package: manifest().name,
     node: inside,
     folder: path(folder),
     redis: redis.url,

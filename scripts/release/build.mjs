@@ -1,10 +1,10 @@
 // The addon of one platform, as it is released.
-import { copyFileSync } from "node:fs";
+import { copyFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { cargoFor } from "../platforms/rust.mjs";
 import { home } from "../platforms/toolbox.mjs";
 import { GLIBC, zig } from "../platforms/zig.mjs";
-import { platformOf } from "./targets.mjs";
+import { packageOf } from "./targets.mjs";
 
 const LIBRARIES = {
   linux: "libsyncguard.so",
@@ -12,19 +12,24 @@ const LIBRARIES = {
   win32: "syncguard.dll",
 };
 
-/** Builds it into its folder below npm/. */
-export async function build(project, target) {
-  const { os, libc, platform, folder, addon } = platformOf(project, target);
-  const options = { target, command: ["build", "--release"], ...(await settings(os, libc)) };
-  await cargoFor(platform, options);
+/** Builds it into the folder. */
+export async function build(target, folder) {
+  const { platform, manifest } = packageOf(target);
+  const os = manifest.os[0];
+  await cargoFor(platform, {
+    target,
+    command: ["build", "--release"],
+    ...(await settings(os, manifest.libc)),
+  });
   const built = join(home, platform, "cargo", target, "release", LIBRARIES[os]);
-  copyFileSync(built, join(folder, addon));
+  mkdirSync(folder, { recursive: true });
+  copyFileSync(built, join(folder, manifest.main));
 }
 
 async function settings(os, libc) {
   if (os === "linux") {
     const { zigbuild, env } = await zig();
-    if (libc === "glibc") return { zigbuild, env, glibc: GLIBC };
+    if (libc[0] === "glibc") return { zigbuild, env, glibc: GLIBC };
     // A library that Node.js loads shares the libc of that.
     return { zigbuild, env: { ...env, RUSTFLAGS: "-C target-feature=-crt-static" } };
   }

@@ -1,51 +1,30 @@
 // The tarballs of a release: what is tried is what is published.
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { Failure, npm } from "../lib/run.mjs";
-import { platforms, readProject } from "./targets.mjs";
+import { pack } from "../lib/pack.mjs";
+import { manifest, platformPackages } from "../lib/packages.mjs";
+import { Failure } from "../lib/run.mjs";
 
-const write = (file, value) => writeFileSync(file, `${JSON.stringify(value, undefined, 2)}\n`);
-
-/** The addresses of the owner, which every package carries if there are any. */
-const ADDRESSES = ["repository", "homepage", "bugs", "author"];
-
-/**
- * Makes the packages fit together: the package itself depends on those of the
- * platforms, in this very version. Changes files that are not to be committed.
- */
-export function prepare(project) {
-  const main = readProject(project);
-  const optionalDependencies = {};
-  for (const { name, folder, platform } of platforms(project)) {
-    const file = join(folder, "package.json");
-    if (!existsSync(file)) throw new Failure(`npm/${platform}/package.json is missing.`);
-    const own = JSON.parse(readFileSync(file, "utf8"));
-    if (own.name !== name) throw new Failure(`npm/${platform} is called ${own.name}, not ${name}.`);
-    const addresses = ADDRESSES.filter((key) => main[key]).map((key) => [key, main[key]]);
-    write(file, { ...own, version: main.version, ...Object.fromEntries(addresses) });
-    optionalDependencies[name] = main.version;
-  }
-  write(join(project, "package.json"), { ...main, optionalDependencies });
+/** Packs the addons of all platforms, or of some targets, and the package itself. */
+export async function packRelease(addons, folder, targets) {
+  const wanted = platformPackages().filter(({ target }) => !targets || targets.includes(target));
+  const files = wanted.map((each) => each.manifest.main);
+  const missing = files.filter((file) => !existsSync(join(addons, file)));
+  if (missing.length) throw new Failure(`There is no ${missing.join(", ")} in ${addons}.`);
+  rmSync(folder, { recursive: true, force: true });
+  await pack(folder, addons);
 }
 
-/** Packs the platforms, or some of them, and then the package itself: the order of publishing. */
-export async function pack(project, into, wanted = platforms(project)) {
-  for (const { platform, folder, addon } of wanted) {
-    if (!existsSync(join(folder, addon))) throw new Failure(`npm/${platform}/${addon} is missing.`);
-  }
-  rmSync(into, { recursive: true, force: true });
-  mkdirSync(into, { recursive: true });
-  for (const cwd of [...wanted.map(({ folder }) => folder), project]) {
-    const args = ["pack", "--ignore-scripts", "--pack-destination", into, "--loglevel=error"];
-    await npm(args, { cwd, stdio: ["ignore", "ignore", "inherit"] });
-  }
+/** Every package of the release, in the order in which they are published, with its tarball. */
+export function tarballs(folder) {
+  const { name, version } = manifest();
+  const names = [...platformPackages().map((each) => each.name), name];
+  return names.map((name) => tarball(folder, name, version));
 }
 
-/** The path of the tarball of a package. */
-export function tarball(folder, name, version) {
+export function tarball(folder, name, version = manifest().version) {
   const file = `${name.replace("@", "").replace("/", "-")}-${version}.tgz`;
-  if (!existsSync(join(folder, file))) {
-    throw new Failure(`${file} is missing among ${readdirSync(folder).join(", ") || "no files"}.`);
-  }
-  return join(folder, file);
+  if (existsSync(join(folder, file))) return join(folder, file);
+  const there = existsSync(folder) ? readdirSync(folder).join(", ") : "";
+  throw new Failure(`${file} is missing in ${folder}, where there is ${there || "nothing"}.`);
 }

@@ -1,32 +1,31 @@
-// Publishing: the packages of the platforms first, so that nobody can install
-// the package without them.
+// Publishing: the packages of the platforms first, so that nobody gets the
+// package without them.
+import { manifest } from "../lib/packages.mjs";
 import { Failure, npm } from "../lib/run.mjs";
-import { tarball } from "./pack.mjs";
-import { platforms, readProject } from "./targets.mjs";
+import { tarballs } from "./pack.mjs";
 
 /**
- * @param {string} project
  * @param {string} folder with the tarballs
  * @param {object} options
- * @param {boolean} options.dryRun
+ * @param {boolean} options.dryRun says what it would do, and does nothing
  * @param {string} [options.tag] of git, which must name the version
+ * @param {{ version: string, repository?: unknown }} [options.project]
  * @param {(args: string[]) => Promise<void>} [options.run] npm
  */
-export async function publish(project, folder, { dryRun, tag, run = npm }) {
-  const { name, version, repository } = readProject(project);
+export async function publish(folder, { dryRun, tag, project = manifest(), run = npm }) {
+  const { version, repository } = project;
   if (!repository && !dryRun) {
     throw new Failure(
-      "package.json has no `repository`, which npm compares with where a package with provenance was built: add it, then publish.",
+      "package.json has no `repository`, with which npm compares where a package was built: add it, then publish.",
     );
   }
   if (tag && tag !== `v${version}`) {
     throw new Failure(`The tag ${tag} is not the version in package.json, ${version}.`);
   }
-  const names = [...platforms(project).map((platform) => platform.name), name];
-  const tarballs = names.map((each) => tarball(folder, each, version));
-  for (const file of tarballs) {
+  // All of them are looked for before the first is published.
+  for (const file of tarballs(folder)) {
     const args = ["publish", file, "--provenance", "--access", "public", "--ignore-scripts"];
-    if (dryRun) console.log(`npm ${args.join(" ")}`);
-    else await run(args);
+    console.log(`npm ${args.join(" ")}`);
+    if (!dryRun) await run(args);
   }
 }
