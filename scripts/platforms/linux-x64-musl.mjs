@@ -3,19 +3,22 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Failure, output } from "../lib/run.mjs";
-import { buildAddon } from "./rust.mjs";
+import { buildAddon, buildTests } from "./rust.mjs";
 import { need } from "./toolbox.mjs";
-import { freshFolder } from "./trial.mjs";
+import { coreTests, freshFolder } from "./trial.mjs";
 import { zig } from "./zig.mjs";
 
 const NAME = "linux-x64-musl";
 const TARGET = "x86_64-unknown-linux-musl";
 
-export async function build() {
+async function options() {
   const { zigbuild, env } = await zig();
   // A library that Node.js loads shares the libc of that.
-  const shared = { ...env, RUSTFLAGS: "-C target-feature=-crt-static" };
-  return buildAddon(NAME, { target: TARGET, zigbuild, env: shared });
+  return { target: TARGET, zigbuild, env: { ...env, RUSTFLAGS: "-C target-feature=-crt-static" } };
+}
+
+export async function build() {
+  return buildAddon(NAME, await options());
 }
 
 const LOADER = `
@@ -39,5 +42,6 @@ export async function attempt(addon) {
   writeFileSync(source, LOADER);
   output("musl-gcc", ["-o", loader, source]);
   output(loader, [addon]);
-  return `needs ${needed.join(", ")}; loaded by a program of musl, which finds its entry point`;
+  const tests = await coreTests(NAME, [await buildTests(NAME, await options())]);
+  return `needs ${needed.join(", ")}; loaded by a program of musl, which finds its entry point; ${tests}`;
 }

@@ -32,5 +32,5 @@ exec "${python3}" -m ziglang cc -target ${machine}-macos "$@"
   chmodSync(compiler, 0o755);
   const variable = `CC_${target.replaceAll("-", "_")}`;
   const env = { [variable]: compiler, SDKROOT: sdk, RUSTFLAGS: "-D warnings" };
-  await cargoFor(name, { target, command: ["check"], env });
+  await cargoFor(name, { target, command: ["check", "--tests"], env });
 }

@@ -1,5 +1,5 @@
 // Building the addon for a target that the toolchain here may not have.
-import { copyFileSync, existsSync, mkdirSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { output, requireCargo, run } from "../lib/run.mjs";
 import { home, need } from "./toolbox.mjs";
@@ -57,4 +57,16 @@ export async function buildAddon(name, options) {
   mkdirSync(join(home, name), { recursive: true });
   copyFileSync(join(home, name, "cargo", target, "release", library), addon);
   return addon;
+}
+
+/** Builds the core's own tests, which need no Node.js, and returns the path of the program. */
+export async function buildTests(name, options) {
+  const command = ["test", "--no-run", "--no-default-features"];
+  await cargoFor(name, { ...options, command });
+  const folder = join(home, name, "cargo", options.target, "debug", "deps");
+  const programs = readdirSync(folder)
+    .filter((file) => /^syncguard-[0-9a-f]+(\.exe)?$/.test(file))
+    .map((file) => join(folder, file));
+  const age = (file) => statSync(file).mtimeMs;
+  return programs.sort((a, b) => age(b) - age(a))[0];
 }

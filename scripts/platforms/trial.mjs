@@ -13,6 +13,7 @@ import {
 import { join } from "node:path";
 import { manifest } from "../lib/packages.mjs";
 import { Failure, root, run } from "../lib/run.mjs";
+import { RUST_LEFT_OUT } from "../lib/without-servers.mjs";
 import { startPostgres, startRedis } from "../servers.mjs";
 import { home } from "./toolbox.mjs";
 
@@ -68,6 +69,16 @@ function openToAll(folder) {
       throw new Failure(`The default directory has the mode ${mode.toString(8)}.`);
     chmodSync(path, 0o777);
   }
+}
+
+/** Runs the core's own tests, less those of servers; `command` runs the program with them. */
+export async function coreTests(name, command, env) {
+  const folder = freshFolder(name, "core-tests");
+  const skip = RUST_LEFT_OUT.flatMap((each) => ["--skip", each]);
+  const { text, failure } = await runToFile([...command, ...skip], { folder, env });
+  const passed = /test result: ok\. (\d+) passed/.exec(text)?.[1];
+  if (failure || !passed) throw new Failure(`The core's own tests failed:\n${text.slice(-4_000)}`);
+  return `core: ${passed} tests`;
 }
 
 /** A new folder below the platform's own. */

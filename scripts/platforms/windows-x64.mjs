@@ -2,16 +2,16 @@
 import { copyFileSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { output } from "../lib/run.mjs";
-import { buildAddon } from "./rust.mjs";
+import { buildAddon, buildTests } from "./rust.mjs";
 import { home, need, nodeFor } from "./toolbox.mjs";
-import { smoke } from "./trial.mjs";
+import { coreTests, smoke } from "./trial.mjs";
 import { suite } from "./windows-suite.mjs";
 
 const NAME = "windows-x64";
 const MINGW = "x86_64-w64-mingw32";
 const folder = join(home, NAME);
 
-export async function build() {
+function options() {
   need(`${MINGW}-gcc`, `${MINGW}-dlltool`);
   const env = {
     CC_x86_64_pc_windows_gnu: `${MINGW}-gcc`,
@@ -19,8 +19,10 @@ export async function build() {
     CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER: `${MINGW}-gcc`,
     LIBNODE_PATH: emptyImportLibrary(),
   };
-  return buildAddon(NAME, { target: "x86_64-pc-windows-gnu", env });
+  return { target: "x86_64-pc-windows-gnu", env };
 }
+
+export const build = () => buildAddon(NAME, options());
 
 /** The build asks for Node's import library, but takes nothing from it. */
 function emptyImportLibrary() {
@@ -39,7 +41,9 @@ export async function attempt(addon) {
   try {
     // wine keeps access rights as the modes of Unix: only from outside can they be opened to all.
     const seen = await smoke(NAME, { addon, ...wine, opensLater: true });
-    return `${seen}; ${await suite(join(folder, "suite"), { addon, ...wine })}`;
+    const contract = await suite(join(folder, "suite"), { addon, ...wine });
+    const tests = ["wine", await buildTests(NAME, options())];
+    return [seen, contract, await coreTests(NAME, tests, wine.env)].join("; ");
   } finally {
     output("wineserver", ["-k"], { env: { ...process.env, ...wine.env } });
   }
