@@ -20,4 +20,4 @@ export function leftOut() {
 }
 
 /** The same for `cargo test`: parts of the names of tests. */
-export const RUST_LEFT_OUT = ["redis::", "postgres::", "firestore::"];
+export const RUST_LEFT_OUT = ["redis::tests::", "postgres::tests::"];
