@@ -3,6 +3,7 @@
 //   npm test -- <vitest args>    only the JavaScript tests, e.g. one file: with the servers that these
 //                                need, and an addon that is quicker to build
 //   npm test -- --rust <args>    only the Rust tests, e.g. one name
+//   npm test -- --without-servers    both, less what needs a server; says what it left out
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -10,21 +11,26 @@ import { promisify } from "node:util";
 import { cargo, Failure, main, root, tool } from "./lib/run.mjs";
 import { setUp } from "./lib/setup.mjs";
 import { startTestServers } from "./lib/test-servers.mjs";
+import { leftOut, RUST_LEFT_OUT } from "./lib/without-servers.mjs";
 
 const args = process.argv.slice(2);
+const withoutServers = args[0] === "--without-servers";
+if (withoutServers) args.shift();
 const onlyRust = args[0] === "--rust";
 const report = join(root, "target", "vitest.json");
 
 async function rustTests(env) {
   const names = onlyRust ? args.slice(1) : [];
-  await cargo(["test", ...names], { env });
+  const skip = withoutServers ? RUST_LEFT_OUT.flatMap((name) => ["--skip", name]) : [];
+  await cargo(["test", ...names, ...(skip.length ? ["--", ...skip] : [])], { env });
 }
 
 async function javascriptTests(env) {
   mkdirSync(join(root, "target"), { recursive: true });
   rmSync(report, { force: true });
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
-  const run = ["run", ...reporters, ...args];
+  const skip = withoutServers ? leftOut().map((glob) => `--exclude=${glob}`) : [];
+  const run = ["run", ...reporters, ...skip, ...args];
   const plain = process.stdout.isTTY ? {} : { NO_COLOR: "1" };
   try {
     await tool("vitest/vitest.mjs", run, {
@@ -55,10 +61,20 @@ function summarize() {
   console.log(`JavaScript: ${numPassedTests} passed, ${numFailedTests + broken.length} failed`);
 }
 
+async function neededServers(isWhole) {
+  if (withoutServers) return noServers();
+  return startTestServers(isWhole || onlyRust ? undefined : await selectedFiles());
+}
+
+function noServers() {
+  console.error(`Left out, for want of servers: ${[...RUST_LEFT_OUT, ...leftOut()].join(", ")}`);
+  return { env: {}, stop: async () => {} };
+}
+
 await main(async () => {
   const isWhole = args.length === 0;
   await setUp({ release: isWhole });
-  const servers = await startTestServers(isWhole || onlyRust ? undefined : await selectedFiles());
+  const servers = await neededServers(isWhole);
   const failures = [];
   try {
     const suites = onlyRust

@@ -10,8 +10,9 @@ const folder = testFolder();
 
 contract("sqlite, default file", {
   make: async (options, namespace) => {
-    process.env.TMPDIR = join(folder.path, namespace);
-    mkdirSync(process.env.TMPDIR, { recursive: true });
+    const temp = join(folder.path, namespace);
+    mkdirSync(temp, { recursive: true });
+    process.env[process.platform === "win32" ? "TMP" : "TMPDIR"] = temp;
     const backend = createSqliteBackend(options);
     // The file is found by the first operation: before another test can change the variable.
     await backend.isLocked({ key: "any" });

@@ -10,7 +10,8 @@ import { testFolder } from "./folder.js";
 
 const folder = testFolder();
 const path = join(folder.path, "a file.db");
-const inUrl = path.replaceAll(" ", "%20");
+const inUrl = pathToFileURL(path).pathname;
+const windows = process.platform === "win32";
 
 describe("the same file", () => {
   test.each([
@@ -67,7 +68,8 @@ describe("refused at once", () => {
     ["a path that is no string", [{ path: 5 }]],
     ["a host", ["sqlite://host/path"]],
     ["a relative URL with slashes", ["sqlite://file.db"]],
-    ["a file: URL with a host", ["file://host/path"]],
+    // There it names a share, which turns out not to be a local disk when it is opened.
+    ...(windows ? [] : [["a file: URL with a host", ["file://host/path"]]]),
     ["an unknown option in the query", ["sqlite:/x?sync=off"]],
     ["a malformed escape", ["sqlite:/%zz"]],
     ["a durability", [path, { durability: "low" }]],

@@ -209,6 +209,7 @@ impl Completions {
 
     /// Runs `work` on the JavaScript thread, and the operations that it woke. Returns all replies
     /// that are ready.
+    #[cfg(unix)]
     pub fn turn(&self, runtime: &Handle, work: impl FnOnce()) -> Vec<(u64, Reply)> {
         self.in_turn(runtime, work);
         self.queue.take()

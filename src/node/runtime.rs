@@ -14,7 +14,7 @@ pub(super) fn runtime() -> Result<&'static Runtime> {
     RUNTIME
         .get_or_init(|| {
             #[cfg(windows)]
-            super::windows::count_suspend();
+            super::windows::equip();
             Builder::new_multi_thread()
                 .worker_threads(2)
                 .thread_name("syncguard")

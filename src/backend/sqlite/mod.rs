@@ -20,3 +20,5 @@ mod watch;
 
 pub use backend::SqliteBackend;
 pub use config::{Durability, SqliteConfig};
+#[cfg(any(test, windows))]
+pub use file::accounts;

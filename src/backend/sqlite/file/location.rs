@@ -8,6 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+#[cfg(windows)]
+use super::accounts::{ACCOUNTS, private_to};
 use crate::error::{Error, Result};
 
 const FILE: &str = "locks.db";
@@ -46,20 +48,33 @@ fn directory_name() -> String {
     format!("syncguard-{}", rustix::process::geteuid().as_raw())
 }
 
-/// Elsewhere the temp directory itself is the user's own.
-#[cfg(not(unix))]
+/// The temp directory is the user's own, unless `TMP` says otherwise or a service has no profile.
+#[cfg(windows)]
 fn directory_name() -> String {
-    "syncguard".to_owned()
+    match ACCOUNTS.get() {
+        Some(accounts) => format!("syncguard-{}", accounts.user),
+        None => "syncguard".to_owned(),
+    }
 }
 
 fn make_private(directory: &Path) -> io::Result<()> {
-    #[cfg_attr(not(unix), allow(unused_mut))]
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(directory) {
+    match make_directory(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
+    }
+}
+
+#[cfg(unix)]
+fn make_directory(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+#[cfg(windows)]
+fn make_directory(path: &Path) -> io::Result<()> {
+    match ACCOUNTS.get() {
+        Some(accounts) => (accounts.make_directory)(path, &private_to(&accounts.user)),
+        None => fs::create_dir(path),
     }
 }
 
@@ -72,24 +87,37 @@ fn check_owner(path: &Path, right_kind: fn(&fs::Metadata) -> bool) -> Result<()>
         )))
     };
     // Not followed: a symlink is no directory and no file.
-    let found = match fs::symlink_metadata(path) {
-        Ok(found) => found,
-        Err(error) => return refuse(&format!("cannot be examined ({error})")),
-    };
-    if !right_kind(&found) {
-        return refuse("is a symbolic link, or not of the expected kind");
-    }
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        if found.uid() != rustix::process::geteuid().as_raw() {
-            return refuse("belongs to another user");
+    let examined = fs::symlink_metadata(path).and_then(|found| {
+        if !right_kind(&found) {
+            return Ok(Some("is a symbolic link, or not of the expected kind"));
         }
-        if found.mode() & 0o022 != 0 {
-            return refuse("can be changed by other users");
-        }
+        objection(path, &found)
+    });
+    match examined {
+        Ok(None) => Ok(()),
+        Ok(Some(why)) => refuse(why),
+        Err(error) => refuse(&format!("cannot be examined ({error})")),
     }
-    Ok(())
+}
+
+#[cfg(unix)]
+fn objection(_: &Path, found: &fs::Metadata) -> io::Result<Option<&'static str>> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(if found.uid() != rustix::process::geteuid().as_raw() {
+        Some("belongs to another user")
+    } else if found.mode() & 0o022 != 0 {
+        Some("can be changed by other users")
+    } else {
+        None
+    })
+}
+
+#[cfg(windows)]
+fn objection(path: &Path, _: &fs::Metadata) -> io::Result<Option<&'static str>> {
+    match ACCOUNTS.get() {
+        Some(accounts) => Ok((accounts.access)(path)?.objection(&accounts.user)),
+        None => Ok(None),
+    }
 }
 
 #[cfg(all(test, unix))]

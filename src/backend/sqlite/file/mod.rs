@@ -1,5 +1,7 @@
 //! The open file.
 
+#[cfg(any(test, windows))]
+pub mod accounts;
 pub(super) mod claim;
 pub(super) mod connection;
 mod location;
