@@ -11,6 +11,7 @@ const COMMANDS = {
   run: async (line) => (await import("./cli/run.js")).run(line),
   ls: async (line) => (await import("./cli/look.js")).ls(line),
   show: async (line) => (await import("./cli/look.js")).show(line),
+  doctor: async (line) => (await import("./cli/doctor.js")).doctor(line),
   release: async (line) => (await import("./cli/look.js")).release(line),
 };
 
@@ -18,6 +19,11 @@ const COMMANDS = {
 async function main(args) {
   const line = parseCommandLine(args);
   const { name, options } = line;
+  if (options.version) {
+    const { version } = await import("./cli/version.js");
+    process.stdout.write(`${version()}\n`);
+    return 0;
+  }
   if (options.help || name === undefined) {
     const { helpOf } = await import("./cli/help.js");
     process.stdout.write(helpOf(name));

@@ -13,9 +13,9 @@ const LOOK_AGAIN_MS = 20;
 /** How long the system may take to end what was killed. */
 const KILLED_MS = 2000;
 /** Those that the terminal sends to all who are in its foreground. */
-const FROM_KEYBOARD = ["SIGINT", "SIGQUIT", "SIGTSTP"];
+const FROM_KEYBOARD = ["SIGINT", "SIGQUIT", "SIGBREAK"];
 /** Those that are for all of the command's processes, as they come from a terminal or a supervisor. */
-const FOR_ALL = [...FROM_KEYBOARD, "SIGTERM", "SIGHUP", "SIGCONT"];
+const FOR_ALL = [...FROM_KEYBOARD, "SIGTERM", "SIGHUP", "SIGTSTP", "SIGCONT"];
 
 /**
  * Without a terminal the command leads a group of its own, so that all of it can be ended. With one
@@ -23,7 +23,6 @@ const FOR_ALL = [...FROM_KEYBOARD, "SIGTERM", "SIGHUP", "SIGCONT"];
  */
 export class Command {
   #child;
-  #isApart;
   #mark;
   /** The exit code, as a shell tells it.
    * @type {Promise<number>} */
@@ -36,7 +35,7 @@ export class Command {
    */
   constructor(child, isApart, mark) {
     this.#child = child;
-    this.#isApart = isApart;
+    this.isApart = isApart;
     this.#mark = mark;
     this.ended = new Promise((resolve) => {
       child.once("exit", (code, signal) => resolve(code ?? exitCodeOf(signal)));
@@ -86,7 +85,7 @@ export class Command {
 
   /** Whether what is typed reaches the command without us. */
   #hasTerminal() {
-    if (this.#isApart) return false;
+    if (this.isApart) return false;
     if (process.platform === "win32") return true;
     const { group, foreground } = thisProcess() ?? {};
     return group === foreground;
@@ -97,7 +96,7 @@ export class Command {
     if (process.platform === "win32") {
       // There are no signals: nothing but the end can be passed on.
       spawnSync("taskkill", ["/PID", String(this.#child.pid), "/T", "/F"], { stdio: "ignore" });
-    } else if (this.#isApart) {
+    } else if (this.isApart) {
       send(-(/** @type {number} */ (this.#child.pid)), signal);
     } else {
       for (const pid of this.#family()) send(pid, signal);
@@ -127,7 +126,7 @@ export class Command {
     const { pid, exitCode, signalCode } = this.#child;
     if (exitCode === null && signalCode === null) return false;
     if (process.platform === "win32") return true;
-    if (!this.#isApart) return this.#family().length === 0;
+    if (!this.isApart) return this.#family().length === 0;
     // The quick look also sees those that have ended and that nobody waits for.
     if (!send(-(/** @type {number} */ (pid)), 0)) return true;
     return process.platform === "linux" && !processes().some(({ group }) => group === pid);

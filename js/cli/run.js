@@ -154,7 +154,7 @@ async function runHeld(held, key, words, { atMostMs, killAfterMs, say }, signals
     SYNCGUARD_LOCK_ID: held.lockId,
     SYNCGUARD_FENCE: held.fence,
   });
-  signals.sendTo((signal) => command.pass(signal));
+  signals.sendTo((signal) => command.pass(signal), command.isApart);
   const { promise: ended, resolve: end } = deferred();
   const timer =
     atMostMs === undefined ? undefined : setTimeout(() => end("--at-most is over"), atMostMs);

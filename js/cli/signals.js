@@ -7,7 +7,7 @@ const ENDING = [
   ...["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM"],
   ...["SIGXCPU", "SIGIO", "SIGPWR", "SIGSTKFLT", "SIGBREAK"],
 ];
-const OTHERS = ["SIGWINCH", "SIGTSTP", "SIGCONT"];
+const OTHERS = ["SIGWINCH", "SIGCONT"];
 
 /** From when it is made, no signal that can be caught ends this process. */
 export class Signals {
@@ -20,8 +20,7 @@ export class Signals {
 
   constructor() {
     for (const name of [...ENDING, ...OTHERS]) {
-      if (name in constants.signals)
-        process.on(name, () => this.#receive(/** @type {any} */ (name)));
+      if (name in constants.signals) this.#listen(/** @type {NodeJS.Signals} */ (name));
     }
   }
 
@@ -30,9 +29,18 @@ export class Signals {
     return this.#waiting.signal;
   }
 
-  /** @param {(signal: NodeJS.Signals) => void} receiver */
-  sendTo(receiver) {
+  /**
+   * @param {(signal: NodeJS.Signals) => void} receiver
+   * @param {boolean} stopsWithUs whether it must be told to stop when we do
+   */
+  sendTo(receiver, stopsWithUs) {
     this.#receiver = receiver;
+    if (stopsWithUs) this.#listen("SIGTSTP");
+  }
+
+  /** @param {NodeJS.Signals} name */
+  #listen(name) {
+    process.on(name, () => this.#receive(name));
   }
 
   /** @param {NodeJS.Signals} name */
@@ -42,7 +50,7 @@ export class Signals {
       this.ending ??= name;
       this.#waiting.abort();
     }
-    // As it would have been without us: the shell waits for that.
+    // As without us.
     if (name === "SIGTSTP") process.kill(process.pid, "SIGSTOP");
   }
 }
