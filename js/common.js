@@ -21,7 +21,7 @@ export { LockError } from "./base/errors.js";
 export { formatFence, hasFence, logFenceWarning } from "./base/fence.js";
 export { createAutoLock } from "./lock/lock.js";
 export { hold, lead, lock, tryHold, tryLock } from "./lock/default.js";
-export { forceRelease, listLocks } from "./lock/look.js";
+export { diagnose, forceRelease, listLocks } from "./lock/look.js";
 export { acquireHandle, createDisposableHandle, decorateAcquireResult } from "./lock/handle.js";
 export {
   generateLockId,

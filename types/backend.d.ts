@@ -17,6 +17,11 @@ export interface BackendCapabilities {
   supportsFencing: boolean;
   /** Whose clock decides whether a lock has expired. */
   timeAuthority: "server" | "client";
+  /**
+   * Whether who waits is told of a release by the store, where that allows it, or only asks again
+   * and again. Not enumerable: it does not appear when the capabilities are compared or printed.
+   */
+  readonly waitsBy?: "notification" | "polling" | undefined;
 }
 
 /** The capabilities that all backends of this package share. */

@@ -101,3 +101,28 @@ export function forceRelease<C extends BackendCapabilities>(
   backend: ManagedLockBackend<C>,
   opts: Readonly<{ key: string; signal?: AbortSignal | undefined }>,
 ): Promise<ReleaseResult>;
+
+/** One thing that there is to know of a store. */
+export interface Finding {
+  /** What it is about, such as "persistence". */
+  name: string;
+  /** What was found, for a person. */
+  value: string;
+  /** "warning": something can go wrong that need not. "error": locks do not work, or exclude nobody. */
+  verdict: "ok" | "warning" | "error";
+  /** What it means, or what to do. */
+  advice?: string | undefined;
+}
+
+/**
+ * What the store says of itself, judged by what locks need: version, persistence, eviction,
+ * replication, schema and rights, file system, clock, as far as it has them. For a person: `syncguard
+ * doctor` prints it.
+ *
+ * @example
+ * for (const { name, value, verdict } of await diagnose(backend)) console.log(verdict, name, value);
+ */
+export function diagnose<C extends BackendCapabilities>(
+  backend: ManagedLockBackend<C>,
+  options?: LookupOptions,
+): Promise<Finding[]>;

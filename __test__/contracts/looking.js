@@ -1,8 +1,8 @@
-// listLocks() and forceRelease(): for the backends of this package.
+// listLocks(), forceRelease() and diagnose(): for the backends of this package.
 
 import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
-import { LockError, forceRelease, hold, listLocks, lock, owns } from "../fixtures/api.js";
+import { LockError, diagnose, forceRelease, hold, listLocks, lock, owns } from "../fixtures/api.js";
 import { NOISE_MS, aborted, deferred, turn, untilFree } from "../fixtures/wait.js";
 import { hashOf, rejection } from "./setup.js";
 
@@ -19,9 +19,13 @@ const byKeyHash = (a, b) => (a.keyHash < b.keyHash ? -1 : 1);
 
 export function looking(t) {
   if (!t.native) {
-    test("listLocks and forceRelease of a backend of somebody else are refused", async () => {
+    test("what only our backends can do is refused for one of somebody else", async () => {
       const backend = await t.backend();
-      for (const call of [all(listLocks(backend)), forceRelease(backend, { key: "k" })]) {
+      for (const call of [
+        all(listLocks(backend)),
+        forceRelease(backend, { key: "k" }),
+        diagnose(backend),
+      ]) {
         const error = await rejection(call);
         expect(error).toBeInstanceOf(LockError);
         expect(error.code).toBe("InvalidArgument");
@@ -197,6 +201,31 @@ export function looking(t) {
       const refused = forceRelease(backend, { key, signal: AbortSignal.abort() });
       expect((await rejection(refused)).code).toBe("Aborted");
       expect((await held.release()).ok).toBe(true);
+    });
+  });
+
+  describe("diagnose", () => {
+    test("findings, each with a verdict, and nothing that was not there before", async () => {
+      const backend = await t.isolated();
+      const findings = await diagnose(backend);
+      for (const { name, value, verdict, advice, ...rest } of findings) {
+        expect(name).toMatch(/^[a-z ]+$/);
+        expect(value).toMatch(/\S/);
+        expect(["ok", "warning", "error"]).toContain(verdict);
+        if (verdict !== "ok") expect(advice).toMatch(/\S/);
+        expect(rest).toEqual({});
+      }
+      expect(new Set(findings.map(({ name }) => name)).size).toBe(findings.length);
+      expect(await all(listLocks(backend))).toEqual([]);
+    });
+
+    test("wrong arguments and an aborted signal", async () => {
+      const backend = await t.backend();
+      const refused = diagnose(backend, { signal: AbortSignal.abort() });
+      expect((await rejection(refused)).code).toBe("Aborted");
+      for (const args of [[backend, { signal: {} }], [{}], [null], []]) {
+        expect((await rejection(diagnose(...args))).code).toBe("InvalidArgument");
+      }
     });
   });
 }

@@ -486,3 +486,11 @@ test("createLock and createBackend", async () => {
   });
   await backend.close();
 });
+
+test("who waits over a client is not told of a release", async () => {
+  const native = createRedisBackend("redis://127.0.0.1:1");
+  const overClient = createRedisBackend({ eval: async () => 0 });
+  expect(native.capabilities.waitsBy).toBe("notification");
+  expect(overClient.capabilities.waitsBy).toBe("polling");
+  await Promise.all([native.close(), overClient.close()]);
+});

@@ -1,7 +1,7 @@
 // lookup() takes a key or a lockId: both, or neither, does not compile.
 
 import { forceRelease, getById, getByIdRaw, getByKey, getByKeyRaw } from "syncguard";
-import { listLocks, lookupDebug, owns } from "syncguard";
+import { diagnose, listLocks, lookupDebug, owns } from "syncguard";
 import type { CustomLockBackend, KeyLookup, OwnershipLookup } from "syncguard";
 import { createMemoryBackend } from "syncguard/memory";
 
@@ -59,6 +59,12 @@ listLocks(backend).return?.() satisfies Promise<unknown> | undefined;
 (await forceRelease(backend, { key: "k" })).ok satisfies boolean;
 // @ts-expect-error a lock is taken away by its key
 await forceRelease(backend, { lockId: "id" });
+for (const { name, verdict, advice } of await diagnose(backend)) {
+  name satisfies string;
+  verdict satisfies "ok" | "warning" | "error";
+  advice satisfies string | undefined;
+}
+backend.capabilities.waitsBy satisfies "notification" | "polling" | undefined;
 // @ts-expect-error how many
 listLocks(backend, { limit: "10" });
 

@@ -1,4 +1,4 @@
-// Looking around: which locks there are, and taking one away.
+// Looking around: which locks there are, taking one away, and what the store is like.
 
 import { invalidArgument, KEY_NOT_STRING, replyError, unreadableOptions } from "../base/errors.js";
 import { attachRawData, sanitizeLockInfo } from "../base/results.js";
@@ -79,4 +79,25 @@ export async function forceRelease(backend, opts) {
   const tag = reply.charCodeAt(0);
   if (tag !== YES && tag !== NO) throw replyError(reply, { key });
   return { ok: tag === YES };
+}
+
+/**
+ * What there is to know of the store, for a person.
+ * @param {any} backend
+ * @param {any} [options]
+ * @returns {Promise<any[]>}
+ */
+export async function diagnose(backend, options) {
+  /** @type {any} */
+  let signal;
+  try {
+    ({ signal } = options ?? {});
+  } catch (cause) {
+    throw unreadableOptions("diagnose(backend, { signal })", options, cause);
+  }
+  const native = needNative(backend);
+  if (signal !== undefined) checkSignal(signal);
+  const reply = await answer(native, native.report(), signal, {});
+  if (reply.charCodeAt(0) !== YES) throw replyError(reply);
+  return JSON.parse(reply.slice(1));
 }

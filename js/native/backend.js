@@ -247,7 +247,12 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
       extend,
       isLocked,
       lookup,
-      capabilities: Object.freeze({ ...capabilities }),
+      capabilities: Object.freeze(
+        // Not among those that are listed: programs compare these with the three that are specified.
+        Object.defineProperty({ ...capabilities }, "waitsBy", {
+          get: () => (native.canWatch() ? "notification" : "polling"),
+        }),
+      ),
       close,
       [Symbol.asyncDispose]: () => close(),
     })

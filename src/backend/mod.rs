@@ -6,6 +6,7 @@ pub mod javascript;
 pub mod memory;
 pub mod postgres;
 pub mod redis;
+pub mod report;
 pub mod sqlite;
 pub mod tls;
 
@@ -17,6 +18,7 @@ use futures_util::future::BoxFuture;
 
 use crate::error::{Error, Result};
 use crate::lock::{Fence, Key, LockId, Ttl};
+use report::Finding;
 
 #[derive(Debug, Clone)]
 pub struct AcquireRequest {
@@ -133,6 +135,10 @@ pub trait Backend: Send + Sync + 'static {
     /// has no way to tell.
     fn watch(&self, _key: &Key) -> Option<Box<dyn Watch>> {
         None
+    }
+    /// What there is to know of the store, for a person.
+    async fn report(&self) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
     }
     /// What went wrong last while operations wait to be sent, such as a refused connection.
     fn obstacle(&self) -> Option<Error> {

@@ -24,6 +24,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use crate::backend::report::Finding;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
     ReleaseOutcome,
@@ -339,6 +340,11 @@ impl Client {
         }
         self.queues.released(key);
         Ok(released)
+    }
+
+    pub async fn report(&self) -> Result<Vec<Finding>> {
+        self.check_open()?;
+        self.backend.report().await
     }
 
     /// Ends waits at once. Locks that are held keep their connection until they are given back, for

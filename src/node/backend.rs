@@ -265,6 +265,22 @@ impl NativeBackend {
         })
     }
 
+    /// What there is to know of the store.
+    #[napi]
+    pub fn report(&self) -> Answer {
+        let client = Arc::clone(&self.client);
+        self.start_single(
+            async move { reply::of(client.report().await, reply::report).into() },
+            None,
+        )
+    }
+
+    /// Whether who waits is told of a release.
+    #[napi]
+    pub fn can_watch(&self) -> bool {
+        Key::new("any").is_ok_and(|key| self.backend.watch(&key).is_some())
+    }
+
     /// The engine's time in milliseconds, as in `validUntil`.
     #[napi]
     pub fn now(&self) -> f64 {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::backend::report::Finding;
 use crate::backend::{LockRecord, Miss, Page, ReleaseOutcome};
 use crate::client::host::Moment;
 use crate::client::{Extension, Grant, Hold};
@@ -172,6 +173,10 @@ pub(super) fn page(page: Page) -> String {
         })
         .collect();
     format!("1{}", json!({ "locks": locks, "next": page.next }))
+}
+
+pub(super) fn report(findings: Vec<Finding>) -> String {
+    format!("1{}", json!(findings))
 }
 
 pub(super) fn text(value: impl AsRef<str>) -> String {

@@ -9,8 +9,10 @@ use super::client::Client;
 use super::config::FirestoreConfig;
 use super::format::DocumentIds;
 use super::operations::{Change, KnownLocks};
+use super::report;
 use super::session::Session;
 use super::watch::{WatchPolicy, Watcher};
+use crate::backend::report::Finding;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
     ReleaseOutcome, Warnings, Watch,
@@ -113,6 +115,15 @@ impl Backend for FirestoreBackend {
 
     async fn force_release(&self, key: &Key) -> Result<bool> {
         self.run_force_release(key).await
+    }
+
+    async fn report(&self) -> Result<Vec<Finding>> {
+        let session = self.client.session().await?;
+        // Of any: the server's time comes along.
+        self.read_lock(&session, &Key::new("report")?).await?;
+        let place = &session.connection.place;
+        let offset = self.client.clock.last();
+        Ok(report::findings(&self.config, place, offset))
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {

@@ -2,16 +2,25 @@
 //! that is off is told once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use firestore::gcloud_sdk::prost_types::Timestamp;
 
 use crate::backend::Warnings;
 
 /// Clients must agree with each other this well.
-const ALLOWED_OFFSET_MS: u64 = 500;
+pub(super) const ALLOWED_OFFSET_MS: u64 = 500;
+
+/// How far this host's clock is from the server's, at least.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Offset {
+    pub(super) ms: u64,
+    pub(super) direction: &'static str,
+}
 
 pub(super) struct ClockCheck {
     warned: AtomicBool,
+    last: Mutex<Option<Offset>>,
     warnings: Warnings,
 }
 
@@ -19,8 +28,13 @@ impl ClockCheck {
     pub(super) fn new(warnings: Warnings) -> Self {
         Self {
             warned: AtomicBool::new(false),
+            last: Mutex::default(),
             warnings,
         }
+    }
+
+    pub(super) fn last(&self) -> Option<Offset> {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `server` was taken between the local times `sent_ms` and `received_ms`.
@@ -33,6 +47,10 @@ impl ClockCheck {
         } else {
             (server_ms.saturating_sub(received_ms), "behind")
         };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Offset {
+            ms: offset_ms,
+            direction,
+        });
         if offset_ms > ALLOWED_OFFSET_MS && !self.warned.swap(true, Ordering::Relaxed) {
             self.warnings.warn(&format!(
                 "This host's clock is at least {offset_ms} ms {direction} Firestore's. Locks are only safe while all hosts agree within {ALLOWED_OFFSET_MS} ms: synchronise the clock (NTP)"

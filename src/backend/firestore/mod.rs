@@ -17,6 +17,7 @@ mod credentials;
 mod error;
 mod format;
 mod operations;
+mod report;
 mod retry;
 mod session;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 
 use super::JavascriptBackend;
+use crate::backend::report::Finding;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
     ReleaseOutcome, Watch,
@@ -106,6 +107,10 @@ impl Backend for SpiedBackend {
 
     async fn force_release(&self, key: &Key) -> Result<bool> {
         self.original.force_release(key).await
+    }
+
+    async fn report(&self) -> Result<Vec<Finding>> {
+        self.original.report().await
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {

@@ -10,9 +10,11 @@ use tokio_postgres::SimpleQueryRow;
 use super::client::Client;
 use super::config::PostgresConfig;
 use super::error;
+use super::report;
 use super::sql::key::{self, StoredKey};
 use super::sql::{Arg, Removal, Schema};
 use super::watch::Watches;
+use crate::backend::report::Finding;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
     ReleaseOutcome, Warnings, Watch,
@@ -202,6 +204,12 @@ impl Backend for PostgresBackend {
         let StoredKey { key, .. } = StoredKey::of(key)?;
         let removal = &self.client.statements().force_release;
         Ok(self.remove(removal, &key).await?.is_some())
+    }
+
+    async fn report(&self) -> Result<Vec<Finding>> {
+        let (row, is_complete) = self.schema.report(&self.client).await?;
+        let row = row.ok_or_else(unexpected)?;
+        Ok(report::findings(&row, is_complete))
     }
 
     fn obstacle(&self) -> Option<Error> {

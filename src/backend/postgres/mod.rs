@@ -10,6 +10,7 @@ mod client;
 mod config;
 mod connect;
 mod error;
+mod report;
 mod sql;
 #[cfg(all(test, unix))]
 mod tests;

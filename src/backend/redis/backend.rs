@@ -11,12 +11,14 @@ use super::format::json;
 use super::format::keys::Keyspace;
 use super::format::reply::{self, Presence};
 use super::format::scripts::{self, Args, Call, TOLERANCE_MS};
+use super::report;
 use super::transport::eval::Eval;
+use crate::backend::report::Finding;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
     ReleaseOutcome, Warnings, Watch,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::event_loop::EventLoop;
 use crate::foreign::Foreign;
 use crate::lock::{Key, LockId, Ttl};
@@ -197,6 +199,20 @@ impl Backend for RedisBackend {
             args: Args::same(&[]),
         };
         reply::taken_away(self.client.run(&call).await?)
+    }
+
+    async fn report(&self) -> Result<Vec<Finding>> {
+        let call = Call {
+            script: &scripts::INFO,
+            keys: &[self.keyspace.start()],
+            args: Args::same(&[]),
+        };
+        match self.client.run(&call).await.and_then(reply::text) {
+            Ok(info) => Ok(report::findings(&info)),
+            Err(error) if error.code == ErrorCode::ServiceUnavailable => Err(error),
+            Err(error) if error.code == ErrorCode::NetworkTimeout => Err(error),
+            Err(_) => Ok(report::unknown()),
+        }
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {

@@ -13,6 +13,7 @@ mod config;
 mod error;
 mod format;
 mod lane;
+mod report;
 #[cfg(test)]
 mod tests;
 mod transport;

@@ -4,7 +4,9 @@ use async_trait::async_trait;
 
 use super::client::Client;
 use super::config::SqliteConfig;
+use super::report;
 use super::store;
+use crate::backend::report::Finding;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
     ReleaseOutcome, Watch,
@@ -73,6 +75,13 @@ impl Backend for SqliteBackend {
         let key = key.clone();
         self.client
             .write(move |db, now_ms| store::force_release(db, &key, now_ms))
+            .await
+    }
+
+    async fn report(&self) -> Result<Vec<Finding>> {
+        let durability = self.client.durability;
+        self.client
+            .read(move |db, _| report::findings(db, durability))
             .await
     }
 

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::lock::Key;
 
 pub(super) struct Client {
-    durability: Durability,
+    pub(super) durability: Durability,
     writer: Worker,
     reader: Worker,
     watcher: Watcher,

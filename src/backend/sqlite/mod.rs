@@ -11,6 +11,7 @@ mod client;
 mod config;
 mod error;
 mod file;
+mod report;
 mod store;
 mod sweep;
 #[cfg(test)]

@@ -41,7 +41,11 @@ impl FirestoreBackend {
         }
     }
 
-    async fn read_lock(&self, session: &Session<'_>, key: &Key) -> Result<Snapshot> {
+    pub(in crate::backend::firestore) async fn read_lock(
+        &self,
+        session: &Session<'_>,
+        key: &Key,
+    ) -> Result<Snapshot> {
         let name = self.lock_name(session, &DocumentIds::of(key)?.lock);
         let mut tries = Tries::until(session.deadline);
         loop {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio_postgres::SimpleQueryRow;
+
 use super::statements::{self, Arg, COUNTERS, LOCKS};
 use super::table::Table;
 use crate::backend::postgres::client::Client;
@@ -10,6 +12,7 @@ use crate::error::Result;
 
 pub(crate) struct Schema {
     is_there: String,
+    report: String,
     create: String,
 }
 
@@ -30,6 +33,7 @@ impl Schema {
                 &format!(" {}", locks.quoted_index("expires")),
             );
         Self {
+            report: statements::filled_in(include_str!("report.sql"), &names),
             is_there: statements::filled_in(include_str!("is_set_up.sql"), &names),
             // Those who come at the same time wait: two CREATE … IF NOT EXISTS at once can fail.
             create: format!(
@@ -38,6 +42,19 @@ impl Schema {
                 timeout.as_millis()
             ),
         }
+    }
+
+    /// The row of `report.sql`, and whether nothing is left to be made.
+    pub(crate) async fn report(&self, client: &Client) -> Result<(Option<SimpleQueryRow>, bool)> {
+        let mut answer = (None, false);
+        client
+            .alone(async |session: &Session| {
+                answer.0 = session.ask(&self.report).await?.pop();
+                answer.1 = first_of(&session.ask(&self.is_there).await?) == Some("t");
+                Ok(())
+            })
+            .await?;
+        Ok(answer)
     }
 
     /// Does nothing when everything is there: a role that may not create tables can call it too.

@@ -154,6 +154,10 @@ pub(crate) fn page(reply: Value, keyspace: &Keyspace) -> Result<Page> {
     })
 }
 
+pub(crate) fn text(reply: Value) -> Result<String> {
+    read(reply)
+}
+
 /// Some clients make texts of all numbers.
 fn number(reply: &Value) -> Option<i64> {
     match reply {

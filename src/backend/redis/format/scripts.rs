@@ -67,6 +67,7 @@ pub(crate) static LOOKUP: Static = script!("lookup", "documented": "lookup");
 pub(crate) static IS_LOCKED: Static = script!("isLocked": "lock_id", "is_locked");
 pub(crate) static LIST: Static = script!("list": "list");
 pub(crate) static FORCE_RELEASE: Static = script!("forceRelease": "lock_id", "force_release");
+pub(crate) static INFO: Static = script!("info": "info");
 pub(crate) static CLEANUP: Static = script!("cleanup": "cleanup");
 
 /// One call of a script.

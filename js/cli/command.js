@@ -1,0 +1,176 @@
+// The command that runs while the lock is held, and all that it has started.
+
+import { spawn, spawnSync } from "node:child_process";
+import { constants } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import { isatty } from "node:tty";
+import { EXIT, Ended } from "./exit.js";
+import { hasVariable, processes, thisProcess } from "./processes.js";
+
+/** @typedef {import("node:child_process").ChildProcess} ChildProcess */
+
+const LOOK_AGAIN_MS = 20;
+/** How long the system may take to end what was killed. */
+const KILLED_MS = 2000;
+/** Those that the terminal sends to all who are in its foreground. */
+const FROM_KEYBOARD = ["SIGINT", "SIGQUIT", "SIGBREAK"];
+/** Those that are for all of the command's processes, as they come from a terminal or a supervisor. */
+const FOR_ALL = [...FROM_KEYBOARD, "SIGTERM", "SIGHUP", "SIGTSTP", "SIGCONT"];
+
+/**
+ * Without a terminal the command leads a group of its own, so that all of it can be ended. With one
+ * it stays in our group: another would not be the terminal's, and could not read from it.
+ */
+export class Command {
+  #child;
+  #mark;
+  /** The exit code, as a shell tells it.
+   * @type {Promise<number>} */
+  ended;
+
+  /**
+   * @param {ChildProcess} child
+   * @param {boolean} isApart
+   * @param {string} mark a variable that only its processes have
+   */
+  constructor(child, isApart, mark) {
+    this.#child = child;
+    this.isApart = isApart;
+    this.#mark = mark;
+    this.ended = new Promise((resolve) => {
+      child.once("exit", (code, signal) => resolve(code ?? exitCodeOf(signal)));
+    });
+  }
+
+  /**
+   * @param {string[]} command
+   * @param {{ SYNCGUARD_KEY: string, SYNCGUARD_LOCK_ID: string, SYNCGUARD_FENCE: string }} variables
+   * @returns {Promise<Command>}
+   */
+  static start([file, ...args], variables) {
+    const isApart = process.platform !== "win32" && ![0, 1, 2].some((fd) => isatty(fd));
+    return new Promise((resolve, reject) => {
+      const fail = (/** @type {NodeJS.ErrnoException} */ { code }) =>
+        reject(
+          code === "ENOENT"
+            ? new Ended(EXIT.NOT_FOUND, "The command was not found.")
+            : new Ended(EXIT.CANNOT_RUN, `The command cannot be run (${code}).`),
+        );
+      try {
+        const child = spawn(file, args, {
+          stdio: "inherit",
+          detached: isApart,
+          env: { ...process.env, ...variables },
+        });
+        const mark = `SYNCGUARD_LOCK_ID=${variables.SYNCGUARD_LOCK_ID}`;
+        const command = new Command(child, isApart, mark);
+        child.once("error", fail).once("spawn", () => resolve(command));
+      } catch (error) {
+        fail(/** @type {NodeJS.ErrnoException} */ (error));
+      }
+    });
+  }
+
+  /**
+   * A signal that we got.
+   * @param {NodeJS.Signals} signal
+   */
+  pass(signal) {
+    if (FROM_KEYBOARD.includes(signal) && this.#hasTerminal()) return;
+    // A group without a terminal does not stop for that one.
+    const sent = signal === "SIGTSTP" ? "SIGSTOP" : signal;
+    if (FOR_ALL.includes(signal)) this.#signalAll(sent);
+    else this.#child.kill(sent);
+  }
+
+  /** Whether what is typed reaches the command without us. */
+  #hasTerminal() {
+    if (this.isApart) return false;
+    if (process.platform === "win32") return true;
+    const { group, foreground } = thisProcess() ?? {};
+    return group === foreground;
+  }
+
+  /** @param {NodeJS.Signals} signal */
+  #signalAll(signal) {
+    if (process.platform === "win32") {
+      // There are no signals: nothing but the end can be passed on.
+      spawnSync("taskkill", ["/PID", String(this.#child.pid), "/T", "/F"], { stdio: "ignore" });
+    } else if (this.isApart) {
+      send(-(/** @type {number} */ (this.#child.pid)), signal);
+    } else {
+      for (const pid of this.#family()) send(pid, signal);
+    }
+  }
+
+  /** Its processes, where they share our group with others. */
+  #family() {
+    const all = processes();
+    const own = thisProcess();
+    const family = new Set([/** @type {number} */ (this.#child.pid)]);
+    // Until there are no more: a parent may be listed after its child.
+    for (let size = 0; size < family.size;) {
+      size = family.size;
+      for (const { pid, parent } of all) if (family.has(parent)) family.add(pid);
+    }
+    return (
+      all
+        .filter(({ session, pid }) => session === own?.session && pid !== own.pid)
+        .map(({ pid }) => pid)
+        // One whose parent has ended is known by its environment.
+        .filter((pid) => family.has(pid) || hasVariable(pid, this.#mark))
+    );
+  }
+
+  #isGone() {
+    const { pid, exitCode, signalCode } = this.#child;
+    if (exitCode === null && signalCode === null) return false;
+    if (process.platform === "win32") return true;
+    if (!this.isApart) return this.#family().length === 0;
+    // The quick look also sees those that have ended and that nobody waits for.
+    if (!send(-(/** @type {number} */ (pid)), 0)) return true;
+    return process.platform === "linux" && !processes().some(({ group }) => group === pid);
+  }
+
+  /** @param {number} ms */
+  async #isGoneWithin(ms) {
+    const until = performance.now() + ms;
+    while (!this.#isGone()) {
+      if (performance.now() >= until) return false;
+      await sleep(LOOK_AGAIN_MS);
+    }
+    return true;
+  }
+
+  /**
+   * Ends what is left of it.
+   * @param {number} killAfterMs
+   */
+  async end(killAfterMs) {
+    if (this.#isGone()) return;
+    this.#signalAll("SIGTERM");
+    // What is stopped could not end.
+    this.#signalAll("SIGCONT");
+    if (await this.#isGoneWithin(killAfterMs)) return;
+    this.#signalAll("SIGKILL");
+    await this.#isGoneWithin(KILLED_MS);
+  }
+}
+
+/**
+ * @param {number} pid
+ * @param {NodeJS.Signals | 0} signal
+ * @returns {boolean} whether there was somebody to get it
+ */
+function send(pid, signal) {
+  try {
+    return process.kill(pid, signal);
+  } catch (error) {
+    return /** @type {NodeJS.ErrnoException} */ (error).code === "EPERM";
+  }
+}
+
+/** @param {NodeJS.Signals | null} signal */
+export function exitCodeOf(signal) {
+  return 128 + (signal === null ? 0 : constants.signals[signal]);
+}

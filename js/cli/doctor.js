@@ -1,0 +1,141 @@
+// syncguard doctor: what is good about the backend, and what is not.
+
+import { openBackend, withBackend } from "./backend.js";
+import { EXIT } from "./exit.js";
+import { clockOffset, roundTrip, takeLock, toldAfter } from "./measure.js";
+import { print, printable, printJson } from "./output.js";
+import { version } from "./version.js";
+
+/** @import { Finding } from "../../index.js" */
+/** @typedef {import("./backend.js").Opened} Opened */
+/** @typedef {import("./parse.js").CommandLine} CommandLine */
+
+/** Beyond it the server is far away, or busy. */
+const SLOW_MS = 100;
+/** What a person who compares times would notice. */
+const NOTICEABLE_OFFSET_MS = 1000;
+
+/**
+ * @param {CommandLine} line
+ * @returns {Promise<number>}
+ */
+export async function doctor({ options }) {
+  const said = hearAll();
+  let isBad = false;
+  const tell = (/** @type {Finding} */ finding) => {
+    if (options.json) printJson(finding);
+    else print(line(finding));
+    isBad ||= finding.verdict === "error";
+  };
+  const { platform, arch } = process;
+  await withBackend(options, async (opened) => {
+    tell(ok("syncguard", `${version()}, Node.js ${process.version}, ${platform}-${arch}`));
+    const { backend, library, place } = opened;
+    tell(ok("backend", `${backend.capabilities.backend} at ${place}`));
+    for (const finding of await library.diagnose(backend)) tell(finding);
+    try {
+      for await (const finding of tried(opened, options, said)) tell(finding);
+    } catch (error) {
+      if (!(error instanceof library.LockError)) throw error;
+      tell(bad("lock", "could not be taken and released", error.message));
+    }
+  });
+  return isBad ? EXIT.FAILED : EXIT.OK;
+}
+
+/**
+ * Warnings of the library, also those that it gives only to who looks for a cause.
+ * @returns {string[]}
+ */
+function hearAll() {
+  process.env.SYNCGUARD_DEBUG = "true";
+  /** @type {string[]} */
+  const said = [];
+  console.warn = (text) => said.push(String(text).replace(/^\[SyncGuard\] /, ""));
+  return said;
+}
+
+/**
+ * What is found by using it.
+ * @param {Opened} opened
+ * @param {CommandLine["options"]} options
+ * @param {string[]} said
+ * @returns {AsyncGenerator<Finding>}
+ */
+async function* tried(opened, options, said) {
+  const { lock, bounds } = await takeLock(opened);
+  yield ok("lock", `taken and released, fence ${lock.fence}`);
+  yield judgedTime(await roundTrip(opened));
+  const { backend, timeAuthority } = opened.backend.capabilities;
+  if (backend === "sqlite") yield ok("clock", "the host's own");
+  else if (timeAuthority === "server") yield judgedOffset(clockOffset(lock, bounds));
+  const other = await openBackend(options);
+  try {
+    yield judgedNotice(await toldAfter(opened, other), said);
+  } finally {
+    await other.backend.close({ timeoutMs: 1000 });
+  }
+}
+
+/** @param {{ medianMs: number, maxMs: number }} measured */
+function judgedTime({ medianMs, maxMs }) {
+  const value = `${medianMs.toFixed(2)} ms, at most ${maxMs.toFixed(2)} ms`;
+  if (medianMs <= SLOW_MS) return ok("round trip", value);
+  return warning("round trip", value, "a lock costs two of them: is the server near, and idle?");
+}
+
+/** @param {{ aheadMs: number, errorMs: number }} offset */
+function judgedOffset({ aheadMs, errorMs }) {
+  const ms = Math.round(aheadMs);
+  const direction = ms < 0 ? "behind" : "ahead of";
+  const value = `the server's is ${Math.abs(ms)} ms ${direction} ours (±${Math.ceil(errorMs)} ms)`;
+  if (Math.abs(ms) - errorMs <= NOTICEABLE_OFFSET_MS) return ok("clock", value);
+  return warning("clock", value, "locks go by the server's: only times that are shown differ");
+}
+
+/**
+ * @param {number | undefined} afterMs
+ * @param {string[]} said
+ */
+function judgedNotice(afterMs, said) {
+  if (afterMs !== undefined) {
+    return ok("notifications", `a waiter has the lock ${afterMs.toFixed(2)} ms after its release`);
+  }
+  const why = said.at(-1) ?? "the server did not tell of the release, and did not say why";
+  return warning("notifications", "none: waiters ask again and again", why);
+}
+
+/**
+ * @param {string} name
+ * @param {string} value
+ * @returns {Finding}
+ */
+function ok(name, value) {
+  return { name, value, verdict: "ok" };
+}
+
+/**
+ * @param {string} name
+ * @param {string} value
+ * @param {string} advice
+ * @returns {Finding}
+ */
+function warning(name, value, advice) {
+  return { name, value, verdict: "warning", advice };
+}
+
+/**
+ * @param {string} name
+ * @param {string} value
+ * @param {string} advice
+ * @returns {Finding}
+ */
+function bad(name, value, advice) {
+  return { name, value, verdict: "error", advice };
+}
+
+/** @param {Finding} finding */
+function line({ name, value, verdict, advice }) {
+  const text = advice === undefined ? value : `${value} (${advice})`;
+  return `${verdict.padEnd(7)}  ${name.padEnd(13)}  ${printable(text)}\n`;
+}

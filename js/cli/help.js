@@ -1,0 +1,51 @@
+// The help, made of the list of options.
+
+import { COMMANDS, GLOBAL_OPTIONS } from "./options.js";
+
+/** @typedef {import("./options.js").Option} Option */
+
+const EXAMPLES = `
+Examples:
+  syncguard run report -- ./report.sh
+  */5 * * * *  npx syncguard run report --at-least 60s -n -E 0 -- ./report.sh
+`;
+
+const EXIT_CODES = `
+Exit codes: the command's own, 128 + n when signal n ended it; 75 the lock was not had,
+74 the lock was lost, 69 the backend cannot be reached, 64 wrong usage, 126 and 127 as a shell.
+The command gets SYNCGUARD_KEY, SYNCGUARD_LOCK_ID and SYNCGUARD_FENCE.
+`;
+
+/** @param {string} [name] of a command */
+export function helpOf(name) {
+  if (name === undefined) {
+    const commands = Object.values(COMMANDS).map(({ usage, text }) => [usage, text]);
+    return (
+      "Usage: syncguard COMMAND\n\n" +
+      columns([...commands, ...Object.entries(GLOBAL_OPTIONS).map(row)]) +
+      "\nsyncguard COMMAND --help tells more.\n" +
+      EXAMPLES
+    );
+  }
+  const { usage, text, options } = COMMANDS[name];
+  const about = `Usage: syncguard ${usage}\n\n${sentence(text)}\n\n`;
+  const more = name === "run" ? EXIT_CODES + EXAMPLES : "";
+  return about + columns(Object.entries(options).map(row)) + more;
+}
+
+/** @param {[string, Option]} entry */
+function row([name, { short, value, text }]) {
+  const long = value === undefined ? `--${name}` : `--${name} ${value}`;
+  return [short === undefined ? `    ${long}` : `-${short}, ${long}`, text];
+}
+
+/** @param {string} text */
+function sentence(text) {
+  return `${text[0].toUpperCase()}${text.slice(1)}.`;
+}
+
+/** @param {string[][]} rows */
+function columns(rows) {
+  const width = Math.max(...rows.map(([first]) => first.length));
+  return rows.map(([first, second]) => `  ${first.padEnd(width)}  ${second}\n`).join("");
+}

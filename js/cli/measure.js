@@ -1,0 +1,88 @@
+// What is found out about a backend by using it.
+
+/** @import { FencingCapabilities, HeldLock, LockInfo } from "../../index.js" */
+/** @typedef {import("./backend.js").Opened} Opened */
+/** @typedef {{ beforeMs: number, afterMs: number }} Bounds local times around the grant */
+
+/** One for all: a counter of its fences is left behind. */
+const KEY = "syncguard:doctor";
+const TTL_MS = 10_000;
+/** Another doctor may be at work. */
+const PATIENCE_MS = 15_000;
+const ROUND_TRIPS = 20;
+/** A watch is in force by then. */
+const WATCHING_MS = 500;
+/** When a waiter that is not told asks again; and what is surely earlier than that. */
+const ASKS_AGAIN_MS = 3000;
+const TOLD_MS = 2000;
+
+/**
+ * @param {Opened} opened
+ * @returns {Promise<{ lock: LockInfo<FencingCapabilities>, bounds: Bounds }>}
+ */
+export async function takeLock({ backend, library }) {
+  const acquisition = { timeoutMs: PATIENCE_MS, maxRetries: Infinity };
+  const first = await library.hold(backend, { key: KEY, ttlMs: TTL_MS, acquisition });
+  await first.release();
+  // Once more, now that there is a connection: the times are taken around it.
+  const beforeMs = Date.now();
+  const held = await library.hold(backend, { key: KEY, ttlMs: TTL_MS, acquisition });
+  const afterMs = Date.now();
+  try {
+    const lock = await backend.lookup({ key: KEY });
+    if (lock === null) throw new library.LockError("Internal", "A lock that is held was not found");
+    return { lock, bounds: { beforeMs, afterMs } };
+  } finally {
+    await held.release();
+  }
+}
+
+/**
+ * Of a server whose clock decides.
+ * @param {LockInfo<FencingCapabilities>} lock
+ * @param {Bounds} bounds
+ */
+export function clockOffset({ acquiredAtMs }, { beforeMs, afterMs }) {
+  const errorMs = (afterMs - beforeMs) / 2 + 1;
+  return { aheadMs: acquiredAtMs - (beforeMs + afterMs) / 2, errorMs };
+}
+
+/** @param {Opened} opened */
+export async function roundTrip({ backend }) {
+  const times = [];
+  for (let i = 0; i < ROUND_TRIPS; i += 1) {
+    const started = performance.now();
+    await backend.isLocked({ key: KEY });
+    times.push(performance.now() - started);
+  }
+  times.sort((a, b) => a - b);
+  return { medianMs: times[ROUND_TRIPS / 2], maxMs: times[ROUND_TRIPS - 1] };
+}
+
+/**
+ * How long after a release one who waits on another connection has the lock; nothing when it was
+ * not told.
+ * @param {Opened} opened
+ * @param {Opened} other
+ * @returns {Promise<number | undefined>}
+ */
+export async function toldAfter({ backend, library }, other) {
+  const patient = { timeoutMs: PATIENCE_MS, maxRetries: Infinity };
+  const held = await library.hold(backend, { key: KEY, ttlMs: TTL_MS, acquisition: patient });
+  let hadAt = 0;
+  const waiting = other.library
+    .hold(other.backend, {
+      key: KEY,
+      ttlMs: TTL_MS,
+      acquisition: { ...patient, retryDelayMs: ASKS_AGAIN_MS, backoff: "fixed", jitter: "none" },
+    })
+    .then((/** @type {HeldLock} */ next) => {
+      hadAt = performance.now();
+      return next.release();
+    });
+  await new Promise((resolve) => setTimeout(resolve, WATCHING_MS));
+  const releasedAt = performance.now();
+  await Promise.all([held.release(), waiting]);
+  const afterMs = hadAt - releasedAt;
+  return afterMs < TOLD_MS ? afterMs : undefined;
+}

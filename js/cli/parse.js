@@ -1,0 +1,115 @@
+// What was typed. No message quotes a value: it may be a key or hold a password.
+
+import { parseArgs } from "node:util";
+import { nearMiss } from "../base/options.js";
+import { wrongUsage } from "./exit.js";
+import { COMMANDS, GLOBAL_OPTIONS } from "./options.js";
+
+/** @typedef {import("./options.js").Option} Option */
+/** @typedef {Record<string, string | true | undefined>} Given by the long name */
+
+/**
+ * @typedef {object} CommandLine
+ * @property {string | undefined} name of the command; none when only help or the version is wanted
+ * @property {Given} options
+ * @property {string} key empty where the command takes none
+ * @property {string[]} command to run
+ */
+
+const HINT = "see syncguard --help";
+
+/** All that there are, so that options may stand before the command.
+ * @type {Record<string, Option>} */
+const ALL = Object.assign({}, GLOBAL_OPTIONS, ...Object.values(COMMANDS).map((c) => c.options));
+
+/**
+ * @param {string[]} args
+ * @returns {CommandLine}
+ */
+export function parseCommandLine(args) {
+  const dashes = args.indexOf("--");
+  const own = dashes < 0 ? args : args.slice(0, dashes);
+  const { tokens } = parseArgs({
+    args: own,
+    options: parserOptions(),
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
+  /** @type {string[]} */
+  const words = [];
+  /** @type {Given} */
+  const options = {};
+  for (const token of tokens) {
+    if (token.kind === "positional") words.push(token.value);
+    if (token.kind === "option") options[token.name] = readOption(token);
+  }
+  const name = words.shift();
+  if (name === undefined) {
+    if (options.help || options.version) return { name, options, key: "", command: [] };
+    throw wrongUsage(`A command is missing: ${HINT}.`);
+  }
+  if (!Object.hasOwn(COMMANDS, name)) {
+    throw wrongUsage(`There is no such command, only ${listOf(Object.keys(COMMANDS))}: ${HINT}.`);
+  }
+  for (const option of Object.keys(options)) {
+    if (!Object.hasOwn(COMMANDS[name].options, option)) {
+      throw wrongUsage(`${name} has no option --${option}: see syncguard ${name} --help.`);
+    }
+  }
+  const command = dashes < 0 ? [] : args.slice(dashes + 1);
+  const rest = { name, options, key: words[0] ?? "", command };
+  if (!options.help) checkWords(rest, words, dashes >= 0);
+  return rest;
+}
+
+/** @returns {import("node:util").ParseArgsConfig["options"]} */
+function parserOptions() {
+  return Object.fromEntries(
+    Object.entries(ALL).map(([name, { short, value }]) => [
+      name,
+      { type: value === undefined ? "boolean" : "string", ...(short && { short }) },
+    ]),
+  );
+}
+
+/** @param {{ name: string, rawName: string, value?: string | undefined }} token */
+function readOption({ name, rawName, value }) {
+  if (!Object.hasOwn(ALL, name)) {
+    const meant = nearMiss(name, Object.keys(ALL));
+    const hint = meant === undefined ? HINT : `did you mean --${meant}?`;
+    throw wrongUsage(`Unknown option ${rawName}: ${hint}${meant === undefined ? "." : ""}`);
+  }
+  const wanted = ALL[name].value;
+  if (wanted === undefined) {
+    if (value !== undefined) throw wrongUsage(`${rawName} takes no value.`);
+    return true;
+  }
+  if (value === undefined) throw wrongUsage(`${rawName} needs a value: ${wanted}.`);
+  return value;
+}
+
+/**
+ * @param {CommandLine} line
+ * @param {string[]} words
+ * @param {boolean} hasDashes
+ */
+function checkWords({ name, command, options }, words, hasDashes) {
+  const { usage } = COMMANDS[/** @type {string} */ (name)];
+  const form = `it is syncguard ${usage}.`;
+  const keys = usage.includes("KEY") ? 1 : 0;
+  if (words.length < keys) throw wrongUsage(`The key is missing: ${form}`);
+  if (words.length > keys) throw wrongUsage(`There are too many words: ${form}`);
+  if (name === "run" && command.length === 0) {
+    throw wrongUsage(`The command to run is missing: ${form}`);
+  }
+  if (name !== "run" && hasDashes) throw wrongUsage(`Only run takes a command: ${form}`);
+  if (name === "release" && !options.force) {
+    throw wrongUsage("A lock is only taken away with --force: its holder is not asked.");
+  }
+}
+
+/** @param {string[]} names */
+function listOf(names) {
+  return `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+}

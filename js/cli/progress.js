@@ -1,0 +1,52 @@
+// What is shown to a person who waits.
+
+import { showDuration } from "./duration.js";
+
+/** @typedef {import("./backend.js").Opened} Opened */
+
+const REDRAW_MS = 1000;
+/** Another look costs the store something. */
+const LOOK_EVERY = 5;
+const CLEAR_LINE = "\r\x1b[K";
+
+/**
+ * One line on the terminal from the first second on: who holds the lock since when.
+ * @param {Opened} opened
+ * @param {string} key
+ * @returns {() => void} takes the line away
+ */
+export function showWait({ backend, library }, key) {
+  const since = performance.now();
+  const keyHash = library.hashKey(key);
+  let holder = "";
+  let redrawn = 0;
+
+  const look = async () => {
+    const info = await backend.lookup({ key }).catch(() => null);
+    holder = info === null ? "" : `, held by ${info.lockIdHash} since ${clock(info.acquiredAtMs)}`;
+  };
+  const draw = () => {
+    const waited = showDuration(performance.now() - since);
+    const text = `syncguard: waiting for ${keyHash} for ${waited}${holder}`;
+    // A line that is broken could not be drawn again in place.
+    process.stderr.write(CLEAR_LINE + text.slice(0, (process.stderr.columns || 120) - 1));
+  };
+  const timer = setInterval(async () => {
+    redrawn += 1;
+    if (redrawn % LOOK_EVERY === 1) await look();
+    if (!isOver) draw();
+  }, REDRAW_MS);
+  let isOver = false;
+  return () => {
+    isOver = true;
+    clearInterval(timer);
+    if (redrawn > 0) process.stderr.write(CLEAR_LINE);
+  };
+}
+
+/** @param {number} atMs */
+function clock(atMs) {
+  const at = new Date(atMs);
+  const isToday = at.toDateString() === new Date().toDateString();
+  return isToday ? at.toTimeString().slice(0, 8) : at.toISOString().slice(0, 16);
+}

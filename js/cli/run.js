@@ -1,0 +1,194 @@
+// syncguard run: a command that runs while the lock is held.
+
+import { writeSync } from "node:fs";
+import { isatty } from "node:tty";
+import { withBackend, withKey } from "./backend.js";
+import { Command, exitCodeOf } from "./command.js";
+import { readDuration, showDuration } from "./duration.js";
+import { EXIT, Ended, wrongUsage } from "./exit.js";
+import { showWait } from "./progress.js";
+import { Signals } from "./signals.js";
+
+/** @import { HeldLock, LockConfig, LockError } from "../../index.js" */
+/** @typedef {import("./backend.js").Opened} Opened */
+/** @typedef {import("./parse.js").CommandLine} CommandLine */
+/** @typedef {import("./parse.js").Given} Given */
+/** @typedef {ReturnType<typeof readOptions>} RunOptions */
+
+const KILL_AFTER_MS = 5000;
+/** While a wait hears nothing of the lock it asks at least that often. */
+const MAX_DELAY_MS = 1000;
+
+/**
+ * @param {CommandLine} line
+ * @returns {Promise<number>} the exit code
+ */
+export async function run({ key, command, options: given }) {
+  const options = readOptions(given);
+  // Before there is a lock that could be left behind.
+  const signals = new Signals();
+  return withBackend(given, (opened) =>
+    withKey(opened, key, async () => {
+      const started = performance.now();
+      const held = await acquire(opened, key, options, signals);
+      if (held === null) return conflict(options);
+      const waited = showDuration(performance.now() - started);
+      const { backend } = opened.backend.capabilities;
+      options.tell(
+        `locked ${opened.library.hashKey(key)} in ${backend} after ${waited}, fence ${held.fence}`,
+      );
+      try {
+        return await runHeld(held, key, command, options, signals);
+      } finally {
+        await release(held, options);
+      }
+    }),
+  );
+}
+
+/** @param {Given} given */
+function readOptions(given) {
+  const duration = (/** @type {string} */ name) => {
+    const text = given[name];
+    return text === undefined ? undefined : readDuration(String(text), `--${name}`);
+  };
+  const exitCode = String(given["conflict-exit-code"] ?? EXIT.NOT_HAD);
+  if (!/^\d{1,3}$/.test(exitCode) || Number(exitCode) > 255) {
+    throw wrongUsage("--conflict-exit-code needs a number from 0 to 255.");
+  }
+  const [noWait, wait] = [given["no-wait"], duration("wait")];
+  if (noWait && wait !== undefined) throw wrongUsage("--wait and --no-wait exclude each other.");
+  if (given.quiet && given.verbose) throw wrongUsage("--quiet and --verbose exclude each other.");
+  const ttl = duration("ttl");
+  if (ttl === 0) throw wrongUsage("--ttl must be longer than 0.");
+  const say = (/** @type {string} */ text) => {
+    if (!given.quiet) sayOnStderr(text);
+  };
+  return {
+    waits: !noWait && wait !== 0,
+    waitMs: wait,
+    ttlMs: ttl,
+    atLeastMs: duration("at-least"),
+    atMostMs: duration("at-most"),
+    killAfterMs: duration("kill-after") ?? KILL_AFTER_MS,
+    conflictExitCode: Number(exitCode),
+    showsProgress: !given.quiet && isatty(2),
+    say,
+    tell: given.verbose ? say : () => {},
+  };
+}
+
+/** @param {string} text */
+function sayOnStderr(text) {
+  try {
+    // Not as a stream: that could change the pipe that the command has in common with us.
+    writeSync(2, `syncguard: ${text}\n`);
+  } catch {
+    // Nobody reads it.
+  }
+}
+
+/**
+ * @param {Opened} opened
+ * @param {string} key
+ * @param {RunOptions} options
+ * @param {Signals} signals
+ * @returns {Promise<HeldLock | null>} nothing when another has it
+ */
+async function acquire(opened, key, options, signals) {
+  const { backend, library } = opened;
+  const { waits, waitMs, ttlMs, atLeastMs, atMostMs, killAfterMs, showsProgress } = options;
+  /** @type {LockConfig} */
+  const config = {
+    key,
+    autoExtend: true,
+    ...(ttlMs !== undefined && { ttlMs }),
+    ...(atLeastMs !== undefined && { minHoldMs: atLeastMs }),
+    // We end the command ourselves, and in time; this is for the case that we cannot.
+    ...(atMostMs !== undefined && { maxHoldMs: atMostMs + 2 * killAfterMs + 1000 }),
+    acquisition: {
+      signal: signals.signal,
+      maxRetries: Infinity,
+      maxDelayMs: MAX_DELAY_MS,
+      timeoutMs: waitMs ?? Infinity,
+    },
+  };
+  const hideProgress = waits && showsProgress ? showWait(opened, key) : () => {};
+  try {
+    return waits ? await library.hold(backend, config) : await library.tryHold(backend, config);
+  } catch (error) {
+    if (signals.ending !== undefined) throw new Ended(exitCodeOf(signals.ending), "");
+    if (isTimeout(error)) return null;
+    throw error;
+  } finally {
+    hideProgress();
+  }
+}
+
+/**
+ * Whether another had it all the time. Without an answer of the store that is not known.
+ * @param {any} error
+ */
+function isTimeout({ code, cause }) {
+  return code === "AcquisitionTimeout" && cause === undefined;
+}
+
+/** @param {RunOptions} options */
+function conflict({ conflictExitCode, say }) {
+  if (conflictExitCode !== 0) say("another holds the lock");
+  return conflictExitCode;
+}
+
+/**
+ * @param {HeldLock} held
+ * @param {string} key
+ * @param {string[]} words
+ * @param {RunOptions} options
+ * @param {Signals} signals
+ * @returns {Promise<number>}
+ */
+async function runHeld(held, key, words, { atMostMs, killAfterMs, say }, signals) {
+  if (signals.ending !== undefined) return exitCodeOf(signals.ending);
+  const command = await Command.start(words, {
+    SYNCGUARD_KEY: key,
+    SYNCGUARD_LOCK_ID: held.lockId,
+    SYNCGUARD_FENCE: held.fence,
+  });
+  signals.sendTo((signal) => command.pass(signal), command.isApart);
+  const { promise: ended, resolve: end } = deferred();
+  const timer =
+    atMostMs === undefined ? undefined : setTimeout(() => end("--at-most is over"), atMostMs);
+  held.signal.addEventListener("abort", () => end(held.signal.reason.message));
+  if (held.signal.aborted) end(held.signal.reason.message);
+  try {
+    const outcome = await Promise.race([command.ended, ended]);
+    if (typeof outcome === "number") return outcome;
+    say(`${outcome}; the command is ended`);
+    return EXIT.LOST;
+  } finally {
+    clearTimeout(timer);
+    // Nothing that it has started goes on without the lock.
+    await command.end(killAfterMs);
+  }
+}
+
+/** @returns {{ promise: Promise<string>, resolve: (why: string) => void }} */
+function deferred() {
+  let resolve = (/** @type {string} */ _why) => {};
+  const promise = new Promise((settle) => (resolve = settle));
+  return { promise, resolve };
+}
+
+/**
+ * @param {HeldLock} held
+ * @param {RunOptions} options
+ */
+async function release(held, { say, tell }) {
+  try {
+    await held.release();
+    tell("released");
+  } catch (error) {
+    const { message } = /** @type {LockError} */ (error);
+    say(`the lock could not be released and ends by its ttl: ${message}`);
+  }
+}

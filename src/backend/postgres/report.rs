@@ -1,0 +1,84 @@
+//! What the server is like, whether the tables are there, and what the role may do with them.
+
+use tokio_postgres::SimpleQueryRow;
+
+use crate::backend::report::Finding;
+
+/// `row`: of `report.sql`. `is_complete`: nothing is left for `setup` to do.
+pub(super) fn findings(row: &SimpleQueryRow, is_complete: bool) -> Vec<Finding> {
+    let text = |column| row.try_get(column).ok().flatten().unwrap_or_default();
+    let is = |column| text(column) == "t";
+    let mut found = vec![
+        server(text(0), is(1)),
+        persistence(text(2)),
+        replication(text(3)),
+        schema(is(4), is_complete),
+    ];
+    if is(4) {
+        found.push(rights(text(5), text(6), is(7)));
+    }
+    found
+}
+
+fn server(version: &str, in_recovery: bool) -> Finding {
+    let found = Finding::ok("server", format!("PostgreSQL {version}"));
+    if in_recovery {
+        return found.error("it is a standby, which takes no locks: connect to the primary");
+    }
+    found
+}
+
+fn persistence(fsync: &str) -> Finding {
+    let found = Finding::ok("persistence", format!("fsync is {fsync}"));
+    if fsync == "off" {
+        return found.warning("a crash of the host can damage the tables, and forget fences");
+    }
+    found
+}
+
+fn replication(standbys: &str) -> Finding {
+    let value = match standbys {
+        "0" => "no standby".to_owned(),
+        count => format!("standbys: {count}"),
+    };
+    let found = Finding::ok("replication", value);
+    if standbys == "0" {
+        return found;
+    }
+    Finding {
+        advice: Some(
+            "unless they are synchronous, a failover can forget the last locks and fences"
+                .to_owned(),
+        ),
+        ..found
+    }
+}
+
+fn schema(exists: bool, is_complete: bool) -> Finding {
+    match (exists, is_complete) {
+        (true, true) => Finding::ok("schema", "the tables are there"),
+        (true, false) => Finding::ok("schema", "an index is missing")
+            .error("the tables were not made by setupSchema(): run it"),
+        (false, _) => Finding::ok("schema", "the tables are missing")
+            .error("run setupSchema(), or schema.sql of this package"),
+    }
+}
+
+fn rights(of_locks: &str, of_counters: &str, may_notify: bool) -> Finding {
+    let missing = [("lock table", of_locks), ("counter table", of_counters)]
+        .into_iter()
+        .filter(|(_, rights)| !rights.is_empty())
+        .map(|(table, rights)| format!("no {rights} on the {table}"))
+        .collect::<Vec<_>>();
+    if !missing.is_empty() {
+        return Finding::ok("rights", missing.join(", ")).error("GRANT them to the role");
+    }
+    if !may_notify {
+        return Finding::ok(
+            "rights",
+            "no EXECUTE on pg_notify or pg_try_advisory_xact_lock",
+        )
+        .warning("those who wait are not told of a release, and poll");
+    }
+    Finding::ok("rights", "the role has those that it needs")
+}
