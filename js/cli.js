@@ -20,8 +20,8 @@ async function main(args) {
   const line = parseCommandLine(args);
   const { name, options } = line;
   if (options.version) {
-    const { version } = await import("./cli/version.js");
-    process.stdout.write(`${version()}\n`);
+    const { VERSION } = await import("./native/platforms.js");
+    process.stdout.write(`${VERSION}\n`);
     return 0;
   }
   if (options.help || name === undefined) {
