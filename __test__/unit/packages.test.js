@@ -25,7 +25,7 @@ test("platform packages are named by one setting, and found by npm where they fi
     ...{ os: ["linux"], cpu: ["x64"], libc: ["musl"] },
   });
   const { "js/native/platforms.js": list } = derivedFiles(main);
-  expect(list).toContain('require("@owner/other-linux-x64-musl")');
+  expect(list).toContain('PREFIX = "@owner/other-"');
   expect(list).not.toContain(manifest().napi.packageName);
 });
 

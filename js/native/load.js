@@ -3,30 +3,53 @@
 
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { dirname, join, resolve } from "node:path";
 import { LockError } from "../base/errors.js";
-import { PACKAGES, PREFIX, VERSION } from "./platforms.js";
+import { requirePackage } from "./packages.js";
+import { NAME, PLATFORMS, PREFIX, VERSION } from "./platforms.js";
 
 /** @typedef {typeof import("./binding.js")} Binding */
 
-const here = fileURLToPath(new URL(".", import.meta.url));
+// A bundle of ES modules may have made us one that has no folder.
+const here = import.meta.dirname ?? process.cwd();
 
 /** @returns {Binding} */
 export function load() {
   const chosen = process.env.SYNCGUARD_ADDON;
-  if (chosen) {
-    return checked(
-      attempt([() => requireFrom(here, chosen)], (causes) => unusable(chosen, causes)),
-    );
-  }
+  return checked(chosen ? loadFile(chosen) : loadPackage());
+}
+
+/** @param {string} chosen */
+function loadFile(chosen) {
+  const file = resolve(chosen);
+  const { binding, causes } = attempt([() => requireFrom(here, file)]);
+  if (binding !== undefined) return binding;
+  throw new LockError(
+    "Internal",
+    `SYNCGUARD_ADDON names a file that cannot be loaded as SyncGuard's native part: ${file}`,
+    { cause: causes[0] },
+  );
+}
+
+function loadPackage() {
   const platforms = thisPlatform();
-  const ways = platforms.flatMap((platform) => [
-    () => beside(platform),
-    () => PACKAGES[platform]?.(),
-    () => fromProgram(platform),
-  ]);
-  return checked(attempt(ways, (causes) => missing(platforms, causes)));
+  /** @type {unknown[][]} */
+  const failed = [];
+  for (const platform of platforms) {
+    const { binding, causes } = attempt([
+      () => beside(platform),
+      () => requirePackage(platform),
+      ...[here, process.cwd()].flatMap((folder) => [
+        () => requireFrom(folder, PREFIX + platform),
+        // With pnpm only our own package, wherever it is, can see those of the platforms.
+        () => requireFrom(packageFrom(folder), PREFIX + platform),
+      ]),
+    ]);
+    if (binding !== undefined) return binding;
+    failed.push(causes);
+  }
+  const one = platforms.length > 1 && hasMusl() ? 1 : 0;
+  throw missing(platforms[one], failed[one]);
 }
 
 /** What this may be: which libc a Linux has is known only to who tries, or looks for long. */
@@ -37,43 +60,40 @@ function thisPlatform() {
   return [platform === "win32" ? `${name}-msvc` : name];
 }
 
-/**
- * @param {Array<() => Binding | undefined>} ways
- * @param {(causes: unknown[]) => Error} failure
- */
-function attempt(ways, failure) {
+/** @param {Array<() => Binding | undefined>} ways */
+function attempt(ways) {
+  /** @type {unknown[]} */
   const causes = [];
   for (const way of ways) {
     try {
       const binding = way();
-      if (binding !== undefined) return binding;
+      if (binding !== undefined) return { binding, causes };
     } catch (cause) {
       causes.push(cause);
     }
   }
-  throw failure(causes);
+  return { causes };
 }
 
 /**
- * Put next to us or to the bundle that we are in, or where a build of the sources leaves it.
+ * Put next to us, to the bundle or to the executable that we are in, or where a build of the
+ * sources leaves it.
  * @param {string} platform
  */
 function beside(platform) {
-  const places = [here, join(here, "..", "js", "native")];
+  const places = [here, join(here, "..", "js", "native"), dirname(process.execPath)];
   const files = places.map((folder) => join(folder, `syncguard.${platform}.node`));
   const file = files.find((one) => existsSync(one));
   return file && requireFrom(here, file);
 }
 
-/**
- * For a bundle that lies elsewhere: where the program was started.
- * @param {string} platform
- */
-function fromProgram(platform) {
-  return PACKAGES[platform] && requireFrom(process.cwd(), PREFIX + platform);
+/** @param {string} folder */
+function packageFrom(folder) {
+  return dirname(createRequire(join(folder, "index.js")).resolve(`${NAME}/package.json`));
 }
 
 /**
+ * Not the require of a bundler, which would try to pack what it sees.
  * @param {string} folder
  * @param {string} what
  * @returns {Binding}
@@ -84,39 +104,27 @@ function requireFrom(folder, what) {
 
 /** @param {Binding} binding */
 function checked(binding) {
-  if (binding.version?.() === VERSION) return binding;
+  const version = binding.version?.() ?? "unknown";
+  if (version === VERSION) return binding;
   throw new LockError(
     "Internal",
-    `SyncGuard ${VERSION} found a native part of another version (${binding.version?.()}): install it again, so that both are of one release`,
+    `SyncGuard ${VERSION} found a native part of another version (${version}): install it again, so that both are of one release`,
   );
 }
 
 /**
- * @param {string} file
+ * @param {string} platform
  * @param {unknown[]} causes
  */
-function unusable(file, [cause]) {
-  return new LockError(
-    "Internal",
-    `SYNCGUARD_ADDON names a file that cannot be loaded as SyncGuard's native part: ${file}`,
-    { cause },
-  );
-}
-
-/**
- * @param {string[]} platforms
- * @param {unknown[]} causes
- */
-function missing(platforms, causes) {
-  const platform = platforms.length > 1 ? platforms[hasMusl() ? 1 : 0] : platforms[0];
+function missing(platform, causes) {
   const broken = causes.find((cause) => !isNotFound(cause));
-  const [what, todo] = !(platform in PACKAGES)
+  const [what, todo] = !PLATFORMS.includes(platform)
     ? [`there is none for ${platform}`, "Build it from source and name the file in SYNCGUARD_ADDON"]
     : broken !== undefined
       ? [`${PREFIX}${platform} is there but could not be loaded, see the cause`, "Install again"]
       : [
           `the package ${PREFIX}${platform} is not installed`,
-          "Install with optional dependencies, on the kind of machine that it runs on. A bundler must leave syncguard outside of its bundle: see docs/bundlers.md of the package",
+          "Install with optional dependencies, on the kind of machine that it runs on. For a bundle that runs without node_modules see docs/bundlers.md of the package",
         ];
   return new LockError("Internal", `SyncGuard's native part is missing: ${what}. ${todo}`, {
     cause: broken ?? causes[0],

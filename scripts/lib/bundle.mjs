@@ -4,6 +4,7 @@
 import { cpSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { platformPackages } from "./packages.mjs";
 import { root } from "./run.mjs";
 
 export const dist = join(root, "dist");
@@ -21,7 +22,15 @@ export async function bundle() {
   const build = await rolldown({
     cwd: root,
     platform: "node",
-    input: Object.fromEntries(names.map((name) => [name, `js/${name}.js`])),
+    input: {
+      ...Object.fromEntries(names.map((name) => [name, `js/${name}.js`])),
+      "packages-hidden": "js/native/packages.js",
+    },
+    plugins: [packagesByCondition],
+    transform: {
+      // Where a bundler has made a module of us that has none.
+      define: { "import.meta.dirname": "(typeof __dirname === 'string' ? __dirname : undefined)" },
+    },
   });
   rmSync(dist, { recursive: true, force: true });
   await build.write({
@@ -33,7 +42,8 @@ export async function bundle() {
     chunkFileNames: "shared-[name].js",
   });
   await build.close();
-  write("package.json", '{ "type": "commonjs" }\n');
+  write("package.json", `${JSON.stringify(DIST_MANIFEST, null, 2)}\n`);
+  write("packages.js", packageList());
   cpSync(join(root, "index.d.ts"), join(dist, "index.d.ts"));
   cpSync(join(root, "types"), join(dist, "types"), { recursive: true });
   const require = createRequire(join(dist, "index.js"));
@@ -46,6 +56,47 @@ export async function bundle() {
     );
     write(`${name}.d.mts`, `export * from "${types}";\n`);
   }
+}
+
+/**
+ * Only bundlers have the condition "module"; Bun's, which can pack an addon, is asked first. All
+ * others find the packages of the platforms by their full names.
+ */
+const DIST_MANIFEST = {
+  type: "commonjs",
+  imports: {
+    "#packages": {
+      bun: "./packages.js",
+      module: "./packages-hidden.js",
+      default: "./packages.js",
+    },
+  },
+};
+
+const packagesByCondition = {
+  name: "packages-by-condition",
+  resolveId(id) {
+    return id === "./packages.js" ? { id: "#packages", external: true } : null;
+  },
+};
+
+/**
+ * Names in full, in the plainest form: so tools that gather what a program needs (ncc, file tracing,
+ * `bun build --compile`) see them, and the `try` tells them that not all are there.
+ */
+function packageList() {
+  const cases = platformPackages().map(
+    ({ platform, name }) => `      case "${platform}":\n        return require("${name}");\n`,
+  );
+  return `exports.requirePackage = (platform) => {
+  try {
+    switch (platform) {
+${cases.join("")}    }
+  } catch (cause) {
+    throw cause;
+  }
+};
+`;
 }
 
 function write(name, text) {

@@ -47,6 +47,8 @@ export function platformPackages(main = manifest()) {
         cpu: [cpu],
         libc: libc && [libc],
         engines,
+        // Yarn: the system cannot load a file that is in an archive.
+        preferUnplugged: true,
         publishConfig: { access: "public" },
       },
     };
@@ -65,24 +67,16 @@ export function derivedFiles(main = manifest()) {
   return files;
 }
 
-function loaderList({ napi, version }, packages) {
-  const lines = packages.map(({ platform, name }) => `  "${platform}": () => require("${name}"),`);
+function loaderList({ name, napi, version }, packages) {
+  const lines = packages.map(({ platform }) => `  "${platform}",`);
   return `// Made by \`npm run packages\` from package.json.
 
-import { createRequire } from "node:module";
-
-// Not the require of a bundler, which would try to pack all of them.
-const require = createRequire(import.meta.url);
-
+export const NAME = "${name}";
 export const VERSION = "${version}";
 export const PREFIX = "${napi.packageName}-";
 
-/**
- * Names in full, for tools that look for what a program needs.
- * @type {Record<string, () => any>}
- */
-export const PACKAGES = {
+export const PLATFORMS = [
 ${lines.join("\n")}
-};
+];
 `;
 }

@@ -1,0 +1,107 @@
+// Small projects of other people, in folders of their own, with what their package managers
+// install from the registry of the test.
+
+import { exec, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { ROOT } from "../fixtures/node.js";
+import { npmSetting, startRegistry } from "./registry.js";
+
+const SAMPLES = join(ROOT, "__test__/projects");
+
+export async function startWorkshop() {
+  const folder = mkdtempSync(join(tmpdir(), "syncguard-projects-"));
+  const registry = await startRegistry(join(folder, "tarballs"));
+  const tools = join(folder, "tools", "node_modules");
+  const env = {
+    ...ownEnvironment(),
+    PATH: [join(tools, ".bin"), process.env.PATH].join(delimiter),
+    // Stores of their own: a store knows this version by its name, from the last time.
+    npm_config_registry: registry.url,
+    ...{ YARN_NPM_REGISTRY_SERVER: registry.url, YARN_UNSAFE_HTTP_WHITELIST: "127.0.0.1" },
+    ...{ YARN_GLOBAL_FOLDER: join(folder, "stores/yarn"), YARN_ENABLE_TELEMETRY: "0" },
+    ...{ BUN_INSTALL_CACHE_DIR: join(folder, "stores/bun"), DENO_DIR: join(folder, "stores/deno") },
+    ...{ NEXT_TELEMETRY_DISABLED: "1", NO_COLOR: "1" },
+  };
+  return {
+    folder,
+    registry,
+    /** A copy of samples in one folder, in which commands can be run. */
+    project(name, ...samples) {
+      const path = join(folder, name);
+      for (const sample of samples) cpSync(join(SAMPLES, sample), path, { recursive: true });
+      const options = { cwd: path, env };
+      return {
+        path,
+        run: (command) => run(command, options),
+        ask: (args, path) => ask(args, path, options),
+      };
+    },
+    close() {
+      registry.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Nothing of the runner and of the npm that run this test. */
+function ownEnvironment() {
+  const foreign = /^(npm_|vitest|node_env$|node_options$|test$|prod$|dev$|ci$)/i;
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name)));
+}
+
+/** Runs a command line; what it printed. */
+function run(command, options) {
+  return new Promise((resolve, reject) => {
+    const limits = { timeout: 240_000, maxBuffer: 1 << 26 };
+    exec(command, { ...limits, ...options }, (error, stdout, stderr) => {
+      if (error) reject(new Error(`${command}: ${error.signal ?? error.code}\n${stdout}${stderr}`));
+      else resolve(stdout + stderr);
+    });
+  });
+}
+
+/** Starts a server with Node.js and asks it for one page. */
+async function ask(args, path, { cwd, env }) {
+  const port = await freePort();
+  const options = { cwd, env: { ...env, PORT: String(port) }, stdio: "inherit" };
+  const server = spawn(process.execPath, args, options);
+  try {
+    for (;;) {
+      if (server.exitCode !== null) throw new Error(`${args.join(" ")} ended`);
+      const answer = await fetch(`http://127.0.0.1:${port}${path}`).catch(() => undefined);
+      if (answer) return await answer.text();
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  } finally {
+    server.kill("SIGKILL");
+  }
+}
+
+async function freePort() {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address();
+  server.close();
+  return port;
+}
+
+export async function registryAnswers() {
+  return fetch(npmSetting("registry")).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** The code below a heading of the page about bundlers: what people are told, and nothing else. */
+export function documented(heading) {
+  const page = readFileSync(join(ROOT, "docs/bundlers.md"), "utf8");
+  const section = page.split(/^## /m).find((text) => text.startsWith(`${heading}\n`));
+  const [, code] = section?.match(/^```\w+\n(.*?)^```$/ms) ?? [];
+  if (!code) throw new Error(`docs/bundlers.md shows no code for ${heading}`);
+  if (code.trim().split("\n").length > 3) throw new Error(`${heading} needs more than three lines`);
+  return code;
+}

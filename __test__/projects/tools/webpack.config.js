@@ -1,0 +1,6 @@
+module.exports = {
+  target: "node",
+  mode: "production",
+  entry: "./main.mjs",
+  output: { path: `${__dirname}/out/webpack` },
+};
