@@ -4,7 +4,7 @@ import { openBackend, withBackend } from "./backend.js";
 import { EXIT } from "./exit.js";
 import { clockOffset, roundTrip, takeLock, toldAfter } from "./measure.js";
 import { print, printable, printJson } from "./output.js";
-import { version } from "./version.js";
+import { VERSION } from "../native/platforms.js";
 
 /** @import { Finding } from "../../index.js" */
 /** @typedef {import("./backend.js").Opened} Opened */
@@ -29,7 +29,7 @@ export async function doctor({ options }) {
   };
   const { platform, arch } = process;
   await withBackend(options, async (opened) => {
-    tell(ok("syncguard", `${version()}, Node.js ${process.version}, ${platform}-${arch}`));
+    tell(ok("syncguard", `${VERSION}, Node.js ${process.version}, ${platform}-${arch}`));
     const { backend, library, place } = opened;
     tell(ok("backend", `${backend.capabilities.backend} at ${place}`));
     for (const finding of await library.diagnose(backend)) tell(finding);
