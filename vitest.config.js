@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    include: ["__test__/**/*.test.js"],
+    include: ["__test__/**/*.test.js", "examples/*.test.mjs"],
     globalSetup: "scripts/lib/vitest-setup.mjs",
     // Processes, not threads: an addon that crashes then fails one file, and
     // signals and exit codes are the real ones.

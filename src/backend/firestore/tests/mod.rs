@@ -5,7 +5,7 @@ mod basics;
 mod contention;
 mod damage;
 mod faults;
-#[path = "../../../../examples/support/firestore_faults.rs"]
+#[path = "../../../../__test__/firestore/emulator/faults.rs"]
 mod firestore_faults;
 mod list;
 mod watch;

@@ -6,10 +6,9 @@
 //! Besides the emulator's own endpoints (`POST /reset` empties it):
 //! - `GET /calls`: the names of the gRPC calls since the last time it was asked, as a JSON array;
 //! - `POST /faults/METHOD?FAULT,FAULT…`: what the next calls of that method meet: `swallow`,
-//!   `lose-answer`, `late-MS`, `mute`, `oversized` or `status-CODE` (see `support/firestore_faults.rs`).
+//!   `lose-answer`, `late-MS`, `mute`, `oversized` or `status-CODE` (see `faults.rs`).
 
-#[path = "support/firestore_faults.rs"]
-mod firestore_faults;
+mod faults;
 
 use std::io::{Error, Result};
 use std::time::Duration;
@@ -17,7 +16,7 @@ use std::time::Duration;
 use axum::extract::{Path, RawQuery};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use firestore_faults::{Fault, Faults};
+use faults::{Fault, Faults};
 
 #[tokio::main]
 async fn main() -> Result<()> {

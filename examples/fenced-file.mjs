@@ -1,0 +1,57 @@
+// A fenced write of a file. A file system cannot compare and replace in one step, so the fence is part
+// of the file's name, and the report is the file with the highest: what comes too late has a lower
+// name, and nobody reads it. No server is needed: the lock is one of this host, and kept beside the
+// reports. (A temp directory is emptied some day: the fences would begin again, below the reports'.)
+//
+//   node examples/fenced-file.mjs reports/daily
+//
+// To see a write refused, suspend it while it works (Ctrl-Z), run it again in another terminal, which
+// gets the lock as soon as the first one's has expired, and wake the first one (fg).
+
+import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { lock } from "syncguard";
+import { createSqliteBackend } from "syncguard/sqlite";
+
+const [folder = "reports/daily", workMs = "5000"] = process.argv.slice(2);
+await mkdir(folder, { recursive: true });
+const backend = createSqliteBackend(join(folder, "locks.db"));
+
+/** The names of all versions, the lowest fence first. Whoever reads takes the last one. */
+const versions = async () =>
+  (await readdir(folder)).filter((name) => /^\d{15}\.txt$/.test(name)).sort();
+
+async function writeReport(body, fence) {
+  const own = `${fence}.txt`;
+  const draft = join(folder, `${fence}.draft`);
+  await writeFile(draft, body, { flush: true });
+  await rename(draft, join(folder, own)); // whole or not at all, also for those who read
+  // Looked at only now: a later holder that wrote before this is seen, one that writes after it
+  // comes first by its name.
+  const names = await versions();
+  const isTooOld = names.at(-1) > own;
+  const useless = isTooOld ? [own] : names.filter((name) => name < own);
+  for (const name of useless) await rm(join(folder, name), { force: true });
+  if (isTooOld) throw new Error(`refused: a later holder has written, ${fence} is too old`);
+  console.log(`${fence} wrote "${body}"`);
+}
+
+try {
+  await lock(
+    backend,
+    async ({ fence }) => {
+      await writeReport("in progress", fence);
+      // The work. What suspends a process here lets the lock expire, and no check in this process
+      // could tell in time: it may as well be suspended right after the check.
+      await sleep(Number(workMs));
+      await writeReport(`done by process ${process.pid}`, fence);
+    },
+    { key: "report", ttlMs: 2_000, autoExtend: true, acquisition: { timeoutMs: 30_000 } },
+  );
+} catch (error) {
+  console.error(error.message);
+  process.exitCode = 1;
+} finally {
+  await backend.close();
+}
