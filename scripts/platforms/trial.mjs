@@ -17,7 +17,7 @@ import { RUST_LEFT_OUT } from "../lib/without-servers.mjs";
 import { startPostgres, startRedis } from "../servers.mjs";
 import { home } from "./toolbox.mjs";
 
-const LIMIT_MS = 10 * 60_000;
+const LIMIT_MS = 20 * 60_000;
 
 /**
  * @param {string} name of the platform

@@ -73,6 +73,12 @@ fn build(mut all: BTreeMap<String, String>, tls: Option<TlsOptions>) -> Result<T
         config.host("localhost");
     }
     for host in hosts.iter().flat_map(|hosts| hosts.split(',')) {
+        // The driver would look for a server of that name.
+        if cfg!(not(unix)) && host.starts_with('/') {
+            return Err(Error::invalid_argument(
+                "Unix sockets are not available on this system",
+            ));
+        }
         config.host(if host.is_empty() { "localhost" } else { host });
     }
     for address in addresses.iter().flat_map(|addresses| addresses.split(',')) {
@@ -319,6 +325,12 @@ mod tests {
         let target = target("postgres:///d?host=/run/pg&sslmode=require").unwrap();
         assert_eq!(target.config.get_hosts(), [Host::Unix("/run/pg".into())]);
         assert_eq!(target.config.get_ssl_mode(), SslMode::Disable);
+    }
+
+    #[cfg(not(unix))]
+    #[test]
+    fn sockets_are_refused_where_there_are_none() {
+        assert!(target("postgres:///d?host=/run/pg").is_err());
     }
 
     #[test]
