@@ -8,7 +8,7 @@ import { home, need } from "./toolbox.mjs";
  * How to compile for a target: with the toolchain in PATH when that has it, else with Debian's,
  * which has the source of the standard library and so can build it for any.
  */
-export function toolchain(target) {
+function toolchain(target) {
   requireCargo();
   const sysroot = output("rustc", ["--print", "sysroot"]).trim();
   if (existsSync(join(sysroot, "lib", "rustlib", target, "lib"))) {
