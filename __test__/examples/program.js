@@ -17,7 +17,8 @@ afterEach(() => {
 export function start(name, args = [], env = {}) {
   const child = spawn(process.execPath, [`examples/${name}.mjs`, ...args.map(String)], {
     cwd: ROOT,
-    env: { ...process.env, NODE_OPTIONS: "", ...env },
+    // Not as in a test: frameworks are quieter there.
+    env: { ...process.env, NODE_OPTIONS: "", NODE_ENV: undefined, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   running.add(child);

@@ -1,0 +1,68 @@
+// Locks in an HTTP server, with Express 5: a request that skips when another is at it (409), and one
+// that waits for its turn, but not for ever (503).
+//
+//   SYNCGUARD_URL=redis://… node examples/express.mjs 3000
+//   curl -X POST localhost:3000/reports/daily & curl -X POST localhost:3000/reports/daily
+//   curl -X POST localhost:3000/accounts/7/pay & curl -X POST localhost:3000/accounts/7/pay
+//
+// Without SYNCGUARD_URL the locks are for the processes of this host.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import express from "express";
+import { LockError, lock, tryLock } from "syncguard";
+
+const [port = "3000"] = process.argv.slice(2);
+const app = express();
+
+/** Aborts when the client has gone: nobody waits, or works, for an answer that nobody reads. */
+function signalOf(response) {
+  const gone = new AbortController();
+  response.once("close", () => gone.abort());
+  return gone.signal;
+}
+
+/** In place of the real work. `?ms=` is how long it takes. */
+const work = (request, signal) => sleep(Number(request.query.ms ?? 1_000), undefined, { signal });
+
+app.post("/reports/:name", async (request, response) => {
+  const done = await tryLock(({ signal }) => work(request, signal), {
+    key: `report:${request.params.name}`,
+    autoExtend: true,
+    signal: signalOf(response),
+  });
+  if (done.ok) response.json({ written: true });
+  else response.status(409).json({ error: "This report is being written." });
+});
+
+app.post("/accounts/:id/pay", async (request, response) => {
+  const fence = await lock(
+    async ({ fence, signal }) => {
+      await work(request, signal);
+      return fence;
+    },
+    {
+      key: `account:${request.params.id}`,
+      autoExtend: true,
+      signal: signalOf(response),
+      acquisition: { timeoutMs: 2_000 },
+    },
+  );
+  response.json({ paid: true, fence });
+});
+
+// Express needs all four parameters to know that this is for errors.
+app.use((error, request, response, next) => {
+  if (response.destroyed) return; // the client has gone
+  if (response.headersSent) return next(error);
+  const isBusy = error instanceof LockError && error.code === "AcquisitionTimeout";
+  if (!isBusy) console.error(error.message);
+  if (isBusy) response.set("Retry-After", "1");
+  response.status(isBusy ? 503 : 500).json({ error: isBusy ? "Busy, try again." : "Failed." });
+});
+
+const server = app.listen(Number(port), (error) => {
+  if (error) throw error;
+  console.log(`listening on ${server.address().port}`);
+});
+// Requests that are under way are answered, and so give back their locks, before the process ends.
+for (const name of ["SIGINT", "SIGTERM"]) process.once(name, () => server.close());
