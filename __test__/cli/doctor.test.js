@@ -114,6 +114,19 @@ describe("a Redis", () => {
   });
 });
 
+test("a password that is wrong", async () => {
+  const server = await startRedis({ acl: { username: "locker", password: "right" } });
+  try {
+    const url = server.url.replace("right", "wr0ng");
+    const { code, stdout, stderr } = await examine(["--url", url]);
+    expect(code).toBe(69);
+    expect(stderr).toMatch(/^syncguard: .+\(AuthFailed\)\.\n$/);
+    expect(stdout + stderr).not.toContain("wr0ng");
+  } finally {
+    await server.stop();
+  }
+});
+
 async function examineUntil(args, isThere) {
   for (let tries = 0; ; tries += 1) {
     const examined = await examine(args);
