@@ -20,7 +20,7 @@ export async function startWorkshop() {
     ...ownEnvironment(),
     PATH: [join(tools, ".bin"), process.env.PATH].join(delimiter),
     // Stores of their own: a store knows this version by its name, from the last time.
-    npm_config_registry: registry.url,
+    ...{ npm_config_registry: registry.url, NPM_CONFIG_REGISTRY: registry.url },
     ...{ YARN_NPM_REGISTRY_SERVER: registry.url, YARN_UNSAFE_HTTP_WHITELIST: "127.0.0.1" },
     ...{ YARN_GLOBAL_FOLDER: join(folder, "stores/yarn"), YARN_ENABLE_TELEMETRY: "0" },
     ...{ BUN_INSTALL_CACHE_DIR: join(folder, "stores/bun"), DENO_DIR: join(folder, "stores/deno") },
@@ -56,7 +56,7 @@ function ownEnvironment() {
 /** Runs a command line; what it printed. */
 function run(command, options) {
   return new Promise((resolve, reject) => {
-    const limits = { timeout: 240_000, maxBuffer: 1 << 26 };
+    const limits = { timeout: 500_000, maxBuffer: 1 << 26 };
     exec(command, { ...limits, ...options }, (error, stdout, stderr) => {
       if (error) reject(new Error(`${command}: ${error.signal ?? error.code}\n${stdout}${stderr}`));
       else resolve(stdout + stderr);
@@ -67,15 +67,16 @@ function run(command, options) {
 /** Starts a server with Node.js and asks it for one page. */
 async function ask(args, path, { cwd, env }) {
   const port = await freePort();
-  const options = { cwd, env: { ...env, PORT: String(port) }, stdio: "inherit" };
+  const options = { cwd, env: { ...env, PORT: String(port) }, stdio: "ignore" };
   const server = spawn(process.execPath, args, options);
   try {
-    for (;;) {
-      if (server.exitCode !== null) throw new Error(`${args.join(" ")} ended`);
+    for (let tries = 0; tries < 600; tries += 1) {
+      if (server.exitCode !== null) break;
       const answer = await fetch(`http://127.0.0.1:${port}${path}`).catch(() => undefined);
       if (answer) return await answer.text();
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
+    throw new Error(`${args.join(" ")} does not answer`);
   } finally {
     server.kill("SIGKILL");
   }

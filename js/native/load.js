@@ -10,8 +10,8 @@ import { NAME, PLATFORMS, PREFIX, VERSION } from "./platforms.js";
 
 /** @typedef {typeof import("./binding.js")} Binding */
 
-// A bundle of ES modules may have made us one that has no folder.
-const here = import.meta.dirname ?? process.cwd();
+// In a bundle of ES modules nothing tells: then it is most likely the program itself.
+const here = import.meta.dirname ?? dirname(resolve(process.argv[1] ?? "program"));
 
 /** @returns {Binding} */
 export function load() {

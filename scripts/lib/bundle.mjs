@@ -28,7 +28,7 @@ export async function bundle() {
     },
     plugins: [packagesByCondition],
     transform: {
-      // Where a bundler has made a module of us that has none.
+      // Bundlers put us into ES modules too, where there is none.
       define: { "import.meta.dirname": "(typeof __dirname === 'string' ? __dirname : undefined)" },
     },
   });

@@ -41,6 +41,7 @@ export function platformPackages(main = manifest()) {
         author,
         repository,
         homepage,
+        type: "commonjs",
         main: file,
         files: [file],
         os: [os],

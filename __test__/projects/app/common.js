@@ -1,7 +1,4 @@
-const { LockError, formatFence, lock, normalizeAndValidateKey } = require("syncguard/common");
+const { LockError, formatFence, mapRedisScriptResult } = require("syncguard/common");
 
-// A backend of one's own needs none either to be looked at, and to be refused.
-const helpers = formatFence(7) === "000000000000007" && normalizeAndValidateKey("k") === "k";
-lock({}, () => {}, { key: "k" }).catch((error) => {
-  console.log("common", helpers && error instanceof LockError);
-});
+const error = new LockError("AcquisitionTimeout", "late");
+console.log("common", error.code, formatFence(7), mapRedisScriptResult(1));
