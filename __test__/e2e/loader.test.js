@@ -159,4 +159,3 @@ test("all of syncguard loads without it, and in syncguard/common what needs none
   ]);
   expect(refused).toBe(NOT_INSTALLED);
 });
-

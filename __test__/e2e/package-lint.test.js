@@ -12,7 +12,10 @@ import { pack } from "../../scripts/lib/pack.mjs";
 const folder = mkdtempSync(join(tmpdir(), "syncguard-lint-"));
 let packed;
 beforeAll(async () => {
-  packed = (await pack(folder)).map(({ manifest, path }) => ({ manifest, data: readFileSync(path) }));
+  packed = (await pack(folder)).map(({ manifest, path }) => ({
+    manifest,
+    data: readFileSync(path),
+  }));
 }, 120_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

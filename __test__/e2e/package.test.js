@@ -63,7 +63,7 @@ test("the tarballs hold what is needed and nothing else", () => {
   }
   const strange = files.filter(
     (file) =>
-      !/^(dist\/(.+\.m?js|.+\.d\.m?ts|package\.json)|docs\/.+\.md|src\/.+\/schema\.sql|package\.json|[A-Z]+(\.md)?)$/.test(
+      !/^(dist\/(.+\.m?js|.+\.d\.m?ts)|docs\/.+\.md|src\/.+\/schema\.sql|package\.json|[A-Z]+(\.md)?)$/.test(
         file,
       ),
   );

@@ -31,7 +31,9 @@ describe.skipIf(!online)("syncguard loads", { timeout: 240_000 }, () => {
     const moved = join(workshop.folder, `moved-${built}`);
     rmSync(moved, { recursive: true, force: true });
     renameSync(join(tools.path, built), moved);
-    return workshop.project(".").run(`${program.endsWith("js") ? "node " : ""}${join(moved, program)}`);
+    return workshop
+      .project(".")
+      .run(`${program.endsWith("js") ? "node " : ""}${join(moved, program)}`);
   }
 
   describe("with npm", () => {
@@ -129,7 +131,9 @@ describe.skipIf(!online)("syncguard loads", { timeout: 240_000 }, () => {
       await expect(run("node main.js")).rejects.toThrow(
         `LockError: SyncGuard's native part is missing: the package ${native} is not installed. Install with optional dependencies`,
       );
-      expect(await run("node common.js")).toMatch(/^common AcquisitionTimeout 000000000000007 succeeded$/m);
+      expect(await run("node common.js")).toMatch(
+        /^common AcquisitionTimeout 000000000000007 succeeded$/m,
+      );
     });
   });
 
