@@ -22,10 +22,7 @@ export async function bundle() {
   const build = await rolldown({
     cwd: root,
     platform: "node",
-    input: {
-      ...Object.fromEntries(names.map((name) => [name, `js/${name}.js`])),
-      "packages-hidden": "js/native/packages.js",
-    },
+    input: Object.fromEntries(names.map((name) => [name, `js/${name}.js`])),
     plugins: [packagesByCondition],
     transform: {
       // Bundlers put us into ES modules too, where there is none.
@@ -42,8 +39,9 @@ export async function bundle() {
     chunkFileNames: "shared-[name].js",
   });
   await build.close();
-  write("package.json", `${JSON.stringify(DIST_MANIFEST, null, 2)}\n`);
+  write("package.json", `${JSON.stringify(distScope("."), null, 2)}\n`);
   write("packages.js", packageList());
+  cpSync(join(root, "js", "native", "packages.js"), join(dist, "packages-hidden.mjs"));
   cpSync(join(root, "index.d.ts"), join(dist, "index.d.ts"));
   cpSync(join(root, "types"), join(dist, "types"), { recursive: true });
   const require = createRequire(join(dist, "index.js"));
@@ -59,19 +57,15 @@ export async function bundle() {
 }
 
 /**
- * Only bundlers have the condition "module"; Bun's, which can pack an addon, is asked first. All
- * others find the packages of the platforms by their full names.
+ * What a package.json must say of dist, which lies in that folder. Only bundlers have the condition
+ * "module"; Bun's, which can pack an addon, is asked first. All others find the packages of the
+ * platforms by their full names.
  */
-const DIST_MANIFEST = {
-  type: "commonjs",
-  imports: {
-    "#packages": {
-      bun: "./packages.js",
-      module: "./packages-hidden.js",
-      default: "./packages.js",
-    },
-  },
-};
+export function distScope(folder) {
+  const [listed, hidden] = [`${folder}/packages.js`, `${folder}/packages-hidden.mjs`];
+  const imports = { "#packages": { bun: listed, module: hidden, default: listed } };
+  return { type: "commonjs", imports };
+}
 
 const packagesByCondition = {
   name: "packages-by-condition",

@@ -1,7 +1,8 @@
 // The tarballs of a release, without publishing anything: the package itself, and the packages of
 // the platforms whose addon is there.
-import { cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { distScope } from "./bundle.mjs";
 import { manifest, platformPackages } from "./packages.mjs";
 import { npm, root } from "./run.mjs";
 
@@ -34,9 +35,13 @@ async function packStaged(staged, manifest, folder) {
   return { name, manifest, path: join(folder, file) };
 }
 
-/** The package as it is published: with the platforms as optional dependencies, without our tools. */
+/**
+ * The package as it is published: with the platforms as optional dependencies, without our tools
+ * and sources, so that one package.json is enough.
+ */
 function stagePackage(staged) {
-  const { scripts, devDependencies, overrides, prettier, napi, ...published } = manifest();
+  const { scripts, devDependencies, overrides, prettier, napi, ...rest } = manifest();
+  const published = { ...rest, ...distScope("./dist") };
   published.optionalDependencies = Object.fromEntries(
     platformPackages().map(({ name }) => [name, published.version]),
   );
@@ -44,6 +49,7 @@ function stagePackage(staged) {
   for (const name of ["dist", "docs", "src/backend/postgres/sql/schema.sql"]) {
     cpSync(join(root, name), join(staged, name), { recursive: true });
   }
+  rmSync(join(staged, "dist", "package.json"));
   for (const name of readdirSync(root).filter((name) => /^[A-Z]+(\.md)?$/.test(name))) {
     cpSync(join(root, name), join(staged, name));
   }
