@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { manifest, platformPackages } from "../../scripts/lib/packages.mjs";
-import { neededGlibc } from "../../scripts/platforms/linux-x64-old-glibc.mjs";
+import { neededGlibc } from "../../scripts/platforms/glibc.mjs";
 import { actionlint, home } from "../../scripts/platforms/toolbox.mjs";
 import { node, ROOT } from "../fixtures/node.js";
 
@@ -50,10 +50,13 @@ describe("workflows", () => {
   });
 });
 
-const oldGlibc = join(home, "linux-x64-old-glibc", "syncguard.node");
+const builds = ["linux-x64-old-glibc", "linux-arm64"].map((name) =>
+  join(home, name, "syncguard.node"),
+);
 
-test.runIf(existsSync(oldGlibc))("the build for an old glibc needs an old one", () => {
-  const [major, minor] = neededGlibc(oldGlibc).split(".").map(Number);
-  expect(major).toBe(2);
-  expect(minor).toBeLessThanOrEqual(28);
-});
+test.each(builds.filter((file) => existsSync(file)))(
+  "%s needs no newer glibc than Node.js",
+  (file) => {
+    expect(neededGlibc(file)).toBe("2.17");
+  },
+);
