@@ -1,7 +1,7 @@
 // The package as released, installed into small projects of each kind that people have, one after
 // the other. What they print ends in the fence of a lock and whether there is one LockError.
 
-import { renameSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { documented, registryAnswers, startWorkshop } from "./project.js";
@@ -85,6 +85,8 @@ describe("syncguard loads", { timeout: 240_000 }, () => {
   });
 
   describe("with other package managers", () => {
+    const yarn = () => `node ${join(tools.path, "node_modules/@yarnpkg/cli-dist/bin/yarn.js")}`;
+
     test("pnpm, also in a bundle", async () => {
       const { run } = workshop.project("pnpm", "app");
       const { registry, folder } = workshop;
@@ -99,12 +101,23 @@ describe("syncguard loads", { timeout: 240_000 }, () => {
 
     test("Yarn, Plug'n'Play", async () => {
       const { path, run } = workshop.project("yarn", "app");
-      const yarn = `node ${join(tools.path, "node_modules/@yarnpkg/cli-dist/bin/yarn.js")}`;
       // Makes it a project of its own, whatever lies above.
       writeFileSync(join(path, "yarn.lock"), "");
-      await run(`${yarn} install`);
-      expect(await run(`${yarn} node main.js`)).toMatch(LOCKED);
-      expect(await run(`${yarn} node main.mjs`)).toMatch(LOCKED);
+      await run(`${yarn()} install`);
+      expect(await run(`${yarn()} node main.js`)).toMatch(LOCKED);
+      writeFileSync(join(path, ".yarnrc.yml"), documented("Yarn, Plug'n'Play"));
+      await run(`${yarn()} install`);
+      expect(await run(`${yarn()} node main.mjs`)).toMatch(LOCKED);
+    });
+
+    test("Yarn, Plug'n'Play, in a project of ES modules", async () => {
+      const { path, run } = workshop.project("yarn-esm", "app");
+      const manifest = join(path, "package.json");
+      const { dependencies } = JSON.parse(readFileSync(manifest, "utf8"));
+      writeFileSync(manifest, JSON.stringify({ type: "module", dependencies }));
+      writeFileSync(join(path, "yarn.lock"), "");
+      await run(`${yarn()} install`);
+      expect(await run(`${yarn()} node main.mjs`)).toMatch(LOCKED);
     });
 
     test("Bun", async () => {
