@@ -45,13 +45,20 @@ export const cli = (args, options) => startCli(args, { input: "", ...options }).
 /**
  * Starts it on a pseudo-terminal, by `script` of util-linux (Debian: bsdutils). What is written to
  * stdin is typed; stdout is what the terminal shows. `within` makes a shell script of the command.
+ * Without it no shell stays between the terminal and the command: some end by a Ctrl-C themselves.
  */
-export function startOnTerminal(args, { within = (command) => command, ...options } = {}) {
+export function startOnTerminal(
+  args,
+  { within = (command) => `exec ${command}`, env, ...options } = {},
+) {
   if (spawnSync("script", ["--version"]).status !== 0) {
     throw new Error("These tests need the program script (Debian package bsdutils).");
   }
   const command = [process.execPath, CLI, ...args].map(quoted).join(" ");
-  const started = start("script", ["-qec", within(command), "/dev/null"], options);
+  const started = start("script", ["-qec", within(command), "/dev/null"], {
+    ...options,
+    env: { ...env, SHELL: "/bin/sh" },
+  });
   started.type = (text) => started.child.stdin.write(text);
   return started;
 }
