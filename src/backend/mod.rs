@@ -33,11 +33,18 @@ pub enum AcquireOutcome {
         fence: Fence,
         expires_at_ms: u64,
     },
-    /// Another holds it; unless it is extended, not longer than `free_in`. Nothing when the store
-    /// does not tell.
-    Locked {
-        free_in: Option<Duration>,
-    },
+    /// By this one; nothing when the store does not tell.
+    Locked(Option<Holder>),
+}
+
+/// Who has the lock that another wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// Unless it is extended, not longer than this.
+    pub free_in: Duration,
+    /// By the store's clock. When it is not the same a moment later, it is another one's, or was
+    /// extended.
+    pub expires_at_ms: u64,
 }
 
 /// Why a lock could not be released or extended, as far as the store tells without another look.
@@ -135,6 +142,10 @@ pub trait Backend: Send + Sync + 'static {
     /// has no way to tell.
     fn watch(&self, _key: &Key) -> Option<Box<dyn Watch>> {
         None
+    }
+    /// Whether only this process uses the store, so that a release cannot wake many others.
+    fn is_local(&self) -> bool {
+        false
     }
     /// What there is to know of the store, for a person.
     async fn report(&self) -> Result<Vec<Finding>> {

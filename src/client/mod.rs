@@ -1,7 +1,8 @@
 //! The engine: what callers do with a backend. Each rule is here once, whoever calls and whatever
 //! the backend is:
 //!
-//! - [`wait`]: how to wait for a lock, with others of this process in a [`queue`];
+//! - [`wait`]: how to wait for a lock, with others of this process in a [`queue`], and with
+//!   [`rivals`] elsewhere;
 //! - [`hold`]: until when a lock is surely ours, and how it ends; [`keep`]: keeping it alive;
 //! - [`undo`]: what becomes of an acquire that nobody owns.
 //!
@@ -13,6 +14,7 @@ pub mod host;
 mod keep;
 pub mod parked;
 mod queue;
+mod rivals;
 pub mod system;
 mod undo;
 mod wait;
@@ -26,8 +28,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::report::Finding;
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
-    ReleaseOutcome,
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, Holder, LockRecord, LookupQuery, Miss,
+    Page, ReleaseOutcome,
 };
 use crate::error::{Error, ErrorCode, Result};
 use crate::lock::{Fence, Key, LockId, Ttl};
@@ -61,7 +63,7 @@ pub struct Extension {
 
 enum Attempt {
     Granted(Grant),
-    Refused { free_in: Option<Duration> },
+    Refused(Option<Holder>),
 }
 
 /// An answer for the caller and, sometimes, work that goes on after it.
@@ -137,7 +139,7 @@ impl Client {
                 }
                 Ok(Some(grant))
             }
-            Ok(Attempt::Refused { .. }) => Ok(None),
+            Ok(Attempt::Refused(_)) => Ok(None),
             Err(error) => Err(error),
         };
         Settled {
@@ -246,7 +248,7 @@ impl Client {
                 valid_until: started + ttl.duration(),
             }))
             .into(),
-            Ok(AcquireOutcome::Locked { free_in }) => Ok(Attempt::Refused { free_in }).into(),
+            Ok(AcquireOutcome::Locked(holder)) => Ok(Attempt::Refused(holder)).into(),
             Err(error) => {
                 let undo = error
                     .outcome_unknown

@@ -153,6 +153,16 @@ impl Waiter {
         self.watch = left.or_else(|| start(&self.key));
     }
 
+    /// For the first one: nobody watches the key any more.
+    pub fn unwatch(&mut self) {
+        let mut queues = self.queues.lock();
+        let queue = queues.get_mut(&self.key);
+        let left = queue.and_then(|queue| queue.watch.take());
+        // A watch may have much to do when it ends.
+        drop(queues);
+        drop((left, self.watch.take()));
+    }
+
     /// Returns when there is something to do for this one: it is asked to try, or the key has changed.
     pub async fn woken(&mut self) {
         let Some(watch) = &mut self.watch else {

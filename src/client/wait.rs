@@ -7,7 +7,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::host::Moment;
 use super::queue::Waiter;
+use super::rivals::{Follow, Rivals};
 use super::{Attempt, Client, Grant, Settled, aborted, closed};
+use crate::backend::Holder;
 use crate::error::{Error, ErrorCode};
 use crate::lock::retry::RetryPolicy;
 use crate::lock::{Key, Ttl};
@@ -24,8 +26,6 @@ pub struct WaitPolicy {
 const MIN_DELAY: Duration = Duration::from_millis(1);
 /// Nor when clocks differ a little about when the holder's time is over.
 const MIN_DELAY_OF_EXPIRY: Duration = Duration::from_millis(5);
-/// Where callers of one process hand a key to each other, it need not be watched.
-const WATCH_AFTER: Duration = Duration::from_millis(5);
 
 /// What a wait has used up of its limits.
 #[derive(Debug, Clone, Copy)]
@@ -94,9 +94,15 @@ pub(super) struct Wanted<'a> {
 /// How an attempt went, for a wait.
 enum Tried {
     Granted(Grant),
-    /// Another has it, for not longer than this.
-    Refused(Option<Duration>),
+    Refused(Option<Holder>),
     Ended(Settled<Option<Grant>>),
+}
+
+/// What comes after an attempt.
+struct Next {
+    /// When the holder's time is over.
+    expiry: Option<Moment>,
+    follow: Follow,
 }
 
 impl Client {
@@ -109,13 +115,13 @@ impl Client {
         let (ticket, releases) = (self.queues.ticket(), self.queues.releases());
         // Who waits already comes first.
         let behind = progress.policy.is_some() && self.queues.is_waited_for(wanted.key);
-        let free_in = if behind {
+        let holder = if behind {
             progress.attempts += 1;
             None
         } else {
             match self.try_once(wanted, progress).await {
                 Tried::Granted(grant) => return Ok(Some(grant)).into(),
-                Tried::Refused(free_in) => free_in,
+                Tried::Refused(holder) => holder,
                 Tried::Ended(settled) => return settled,
             }
         };
@@ -129,7 +135,7 @@ impl Client {
             self.queues.released(wanted.key);
         }
         // In a box: most calls need not wait, and their future stays small.
-        Box::pin(self.wait_in_queue(wanted, progress, &policy, waiter, free_in)).await
+        Box::pin(self.wait_in_queue(wanted, progress, &policy, waiter, holder)).await
     }
 
     async fn wait_in_queue(
@@ -138,31 +144,41 @@ impl Client {
         progress: &mut Progress,
         policy: &WaitPolicy,
         mut waiter: Waiter,
-        mut free_in: Option<Duration>,
+        mut holder: Option<Holder>,
     ) -> Settled<Option<Grant>> {
+        let mut asked = progress.started;
+        let mut rivals = Rivals::default();
         loop {
             let now = self.host.now();
             if !progress.count(policy, now) {
                 return Err(self.timed_out(wanted.key, policy, progress)).into();
             }
-            let expiry = free_in.map(|left| now + left.max(MIN_DELAY_OF_EXPIRY));
-            let may_try = match self.until_due(wanted, progress, &mut waiter, expiry).await {
+            let expiry = holder.map(|holder| now + holder.free_in.max(MIN_DELAY_OF_EXPIRY));
+            let mut follow = rivals.refused(holder.take(), now, now.since(asked), rand::random());
+            // Where nothing can be watched, the back-off alone says when to try.
+            if matches!(follow, Follow::TryAt(_))
+                && (self.backend.is_local() || self.backend.watch(wanted.key).is_none())
+            {
+                follow = Follow::watch_soon(now);
+            }
+            let next = Next { expiry, follow };
+            let may_try = match self.until_due(wanted, progress, &mut waiter, &next).await {
                 Ok(may_try) => may_try,
                 Err(error) => return Err(error).into(),
             };
             if !may_try {
                 waiter.ask_first(self.host.now());
                 progress.attempts = progress.attempts.saturating_add(1);
-                free_in = None;
                 continue;
             }
-            waiter.tries(self.host.now());
+            asked = self.host.now();
+            waiter.tries(asked);
             match self.try_once(wanted, progress).await {
                 Tried::Granted(grant) => {
                     waiter.succeed();
                     return Ok(Some(grant)).into();
                 }
-                Tried::Refused(left) => free_in = left,
+                Tried::Refused(by) => holder = by,
                 Tried::Ended(settled) => return settled,
             }
         }
@@ -174,9 +190,16 @@ impl Client {
         wanted: &Wanted<'_>,
         progress: &Progress,
         waiter: &mut Waiter,
-        expiry: Option<Moment>,
+        next: &Next,
     ) -> Result<bool, Error> {
-        let mut watch_at = None;
+        let (try_at, mut watch_at) = match next.follow {
+            Follow::TryAt(at) => (Some(at), None),
+            Follow::WatchFrom(at) => (None, Some(at)),
+        };
+        if try_at.is_some() {
+            waiter.unwatch();
+        }
+        let due = [next.expiry, try_at].into_iter().flatten().min();
         loop {
             let now = self.host.now();
             if progress.is_over(now) {
@@ -189,18 +212,17 @@ impl Client {
             let retry_is_due = now >= progress.next_retry;
             if first {
                 let asked = waiter.take_request();
-                if asked || retry_is_due || expiry.is_some_and(|expiry| now >= expiry) {
+                if asked || retry_is_due || due.is_some_and(|due| now >= due) {
                     return Ok(true);
                 }
-                let at = *watch_at.get_or_insert(now + WATCH_AFTER);
-                if now >= at {
+                if watch_at.is_some_and(|at| now >= at) {
                     waiter.watch(|key| self.backend.watch(key));
-                    watch_at = Some(now + Duration::MAX);
+                    watch_at = None;
                 }
             } else if retry_is_due {
                 return Ok(false);
             }
-            let for_first = [expiry, watch_at].into_iter().flatten();
+            let for_first = [due, watch_at].into_iter().flatten();
             let wake_at = for_first
                 .filter(|_| first)
                 .chain(progress.deadline())
@@ -250,7 +272,7 @@ impl Client {
                     undo: Some(undo),
                 })
             }
-            Ok(Attempt::Refused { free_in }) => Tried::Refused(free_in),
+            Ok(Attempt::Refused(holder)) => Tried::Refused(holder),
             Err(error) => Tried::Ended(Settled {
                 result: Err(error),
                 undo: settled.undo,

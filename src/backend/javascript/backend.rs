@@ -82,7 +82,7 @@ impl JavascriptBackend {
 impl Acquired {
     pub(super) fn outcome(&self) -> Result<AcquireOutcome> {
         if !self.ok {
-            return Ok(AcquireOutcome::Locked { free_in: None });
+            return Ok(AcquireOutcome::Locked(None));
         }
         Ok(AcquireOutcome::Acquired {
             // The program knows its own, if it has one.

@@ -117,6 +117,10 @@ impl Backend for SpiedBackend {
         self.original.watch(key)
     }
 
+    fn is_local(&self) -> bool {
+        self.original.is_local()
+    }
+
     fn obstacle(&self) -> Option<Error> {
         self.original.obstacle()
     }

@@ -68,7 +68,7 @@ async fn operations_are_questions() {
         }
     ));
     let refused = backend.acquire(&request).await.unwrap();
-    assert_eq!(refused, AcquireOutcome::Locked { free_in: None });
+    assert_eq!(refused, AcquireOutcome::Locked(None));
     let extended = backend.extend(request.lock_id, request.ttl).await.unwrap();
     assert_eq!(extended, ExtendOutcome::Extended { expires_at_ms: 7 });
     let missed = backend.release(request.lock_id).await.unwrap();

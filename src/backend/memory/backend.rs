@@ -111,5 +111,9 @@ impl Backend for MemoryBackend {
         Some(Box::new(KeyWatch::new(&self.shared, key)))
     }
 
+    fn is_local(&self) -> bool {
+        true
+    }
+
     async fn close(&self) {}
 }

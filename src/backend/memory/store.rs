@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::watch::Watches;
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, ExtendOutcome, LockRecord, Miss, Page, ReleaseOutcome,
+    AcquireOutcome, AcquireRequest, ExtendOutcome, Holder, LockRecord, Miss, Page, ReleaseOutcome,
 };
 use crate::error::Result;
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
@@ -48,9 +48,10 @@ impl Store {
         if let Some(holder) = holder {
             if let Some(held) = self.live(holder, now_ms) {
                 let free_at_ms = held.expires_at_ms.saturating_add(TIME_TOLERANCE_MS);
-                return Ok(AcquireOutcome::Locked {
-                    free_in: Some(Duration::from_millis(free_at_ms - now_ms)),
-                });
+                return Ok(AcquireOutcome::Locked(Some(Holder {
+                    free_in: Duration::from_millis(free_at_ms - now_ms),
+                    expires_at_ms: held.expires_at_ms,
+                })));
             }
             self.remove(holder);
         }
@@ -200,14 +201,15 @@ mod tests {
     fn fence_of(outcome: AcquireOutcome) -> Option<u64> {
         match outcome {
             AcquireOutcome::Acquired { fence, .. } => Some(fence.value()),
-            AcquireOutcome::Locked { .. } => None,
+            AcquireOutcome::Locked(_) => None,
         }
     }
 
-    fn locked_for(ms: u64) -> AcquireOutcome {
-        AcquireOutcome::Locked {
-            free_in: Some(Duration::from_millis(ms)),
-        }
+    fn locked(for_ms: u64, until_ms: u64) -> AcquireOutcome {
+        AcquireOutcome::Locked(Some(Holder {
+            free_in: Duration::from_millis(for_ms),
+            expires_at_ms: until_ms,
+        }))
     }
 
     #[test]
@@ -216,10 +218,10 @@ mod tests {
         let lock = request("k", 100);
         store.acquire(&lock, 0).unwrap();
         let refused = |store: &mut Store, now_ms| store.acquire(&request("k", 1), now_ms).unwrap();
-        assert_eq!(refused(&mut store, 0), locked_for(1100));
-        assert_eq!(refused(&mut store, 600), locked_for(500));
+        assert_eq!(refused(&mut store, 0), locked(1100, 100));
+        assert_eq!(refused(&mut store, 600), locked(500, 100));
         store.extend(lock.lock_id, ttl(200), 600);
-        assert_eq!(refused(&mut store, 600), locked_for(1200));
+        assert_eq!(refused(&mut store, 600), locked(1200, 800));
         assert_eq!(fence_of(refused(&mut store, 1800)), Some(2));
     }
 
@@ -230,7 +232,7 @@ mod tests {
         store.acquire(&lock, 0).unwrap();
         assert_eq!(
             store.acquire(&request("k", 100), 1099).unwrap(),
-            locked_for(1)
+            locked(1, 1000)
         );
         assert_eq!(
             store.extend(lock.lock_id, ttl(1), 1100),

@@ -16,8 +16,8 @@ use super::sql::{Arg, Removal, Schema};
 use super::watch::Watches;
 use crate::backend::report::Finding;
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
-    ReleaseOutcome, Warnings, Watch,
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, Holder, LockRecord, LookupQuery, Miss,
+    Page, ReleaseOutcome, Warnings, Watch,
 };
 use crate::error::{Error, Result};
 use crate::lock::{Fence, Key, LockId, Ttl, fence};
@@ -121,10 +121,7 @@ impl Backend for PostgresBackend {
             .ok_or_else(|| unexpected().outcome_unknown())?;
         // By now it is committed: a grant that cannot be read must be undone.
         match text(&row, 0)? {
-            // Not told of a lock that was extended in that very moment.
-            "locked" => Ok(AcquireOutcome::Locked {
-                free_in: time(&row, 3).ok().map(Duration::from_millis),
-            }),
+            "locked" => Ok(AcquireOutcome::Locked(holder(&row))),
             "no fence left" => Err(fence::overflow()),
             _ => granted(&row).map_err(Error::outcome_unknown),
         }
@@ -260,6 +257,14 @@ fn text(row: &SimpleQueryRow, column: usize) -> Result<&str> {
 }
 
 /// Milliseconds that are exact in JavaScript.
+/// Nothing of a lock that was extended in that very moment.
+fn holder(row: &SimpleQueryRow) -> Option<Holder> {
+    Some(Holder {
+        expires_at_ms: time(row, 2).ok()?,
+        free_in: Duration::from_millis(time(row, 3).ok()?),
+    })
+}
+
 fn time(row: &SimpleQueryRow, column: usize) -> Result<u64> {
     text(row, column)?
         .parse()

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
+    AcquireOutcome, AcquireRequest, ExtendOutcome, Holder, LockRecord, LookupQuery, Miss, Page,
     ReleaseOutcome,
 };
 use crate::error::{Error, Result};
@@ -48,9 +48,10 @@ pub(super) fn acquire(
                 .query_row(params![key, stored(now_ms)], |row| time(row, 0))?;
         }
         let free_at_ms = expires_at_ms.saturating_add(TIME_TOLERANCE_MS);
-        return Ok(Ok(AcquireOutcome::Locked {
-            free_in: Some(Duration::from_millis(free_at_ms.saturating_sub(now_ms))),
-        }));
+        return Ok(Ok(AcquireOutcome::Locked(Some(Holder {
+            free_in: Duration::from_millis(free_at_ms.saturating_sub(now_ms)),
+            expires_at_ms,
+        }))));
     }
     let counter: Option<i64> = db
         .prepare_cached(include_str!("sql/next_fence.sql"))?

@@ -10,7 +10,7 @@ use crate::backend::firestore::error::Failure;
 use crate::backend::firestore::format::{DocumentIds, counter_document, lock_document, set};
 use crate::backend::firestore::retry::Tries;
 use crate::backend::firestore::session::Session;
-use crate::backend::{AcquireOutcome, AcquireRequest, LockRecord};
+use crate::backend::{AcquireOutcome, AcquireRequest, Holder, LockRecord};
 use crate::error::Result;
 use crate::lock::Fence;
 use crate::lock::time::system_now_ms;
@@ -42,9 +42,13 @@ impl FirestoreBackend {
     ) -> Result<AcquireOutcome, Failure> {
         let [lock, counter] = session.read([&names.lock, &names.counter]).await?;
         let now_ms = system_now_ms();
-        let free_in = lock.live_for(now_ms);
-        if free_in.is_some() {
-            return Ok(AcquireOutcome::Locked { free_in });
+        if let (Some(free_in), Some(expires_at_ms)) = (lock.live_for(now_ms), lock.expires_at_ms())
+        {
+            let holder = Holder {
+                free_in,
+                expires_at_ms,
+            };
+            return Ok(AcquireOutcome::Locked(Some(holder)));
         }
         let fence = Fence::after(counter.counter()?)?;
         let record = LockRecord {

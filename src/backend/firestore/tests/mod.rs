@@ -121,14 +121,14 @@ async fn acquire(backend: &FirestoreBackend, text: &str, ttl_ms: u32) -> Result<
             fence,
             expires_at_ms,
         }),
-        AcquireOutcome::Locked { .. } => None,
+        AcquireOutcome::Locked(_) => None,
     })
 }
 
 /// How long the lock that is in the way is said to last.
 async fn refused(backend: &FirestoreBackend, text: &str) -> Duration {
     match backend.acquire(&request(text, 1_000)).await.unwrap() {
-        AcquireOutcome::Locked { free_in } => free_in.unwrap(),
+        AcquireOutcome::Locked(holder) => holder.unwrap().free_in,
         acquired => panic!("{acquired:?}"),
     }
 }

@@ -1,6 +1,6 @@
 -- Runs right after take_turn.sql, in the same transaction, with a snapshot taken after the wait.
 -- $1 key, $2 lockId, $3 TTL in ms, $4 the key as the user gave it. Returns what happened, the fence
--- and expiry if it was taken, and in how many ms it is free if another holds it.
+-- if it was taken, the expiry, and in how many ms it is free if another holds it.
 --
 -- clock_timestamp() and not now(): now() is the time at which the transaction began, before it
 -- waited for its turn. It is read once, so that liveness, acquired_at_ms and expires_at_ms agree.
@@ -10,7 +10,7 @@ WITH clock AS MATERIALIZED (
 -- Acquirers cannot change the row now. An extend can: it takes the row's lock only. That case is
 -- decided below, on the row itself.
 held AS MATERIALIZED (
-    SELECT expires_at_ms - now_ms + 1000 AS free_in_ms FROM syncguard_locks, clock
+    SELECT expires_at_ms, expires_at_ms - now_ms + 1000 AS free_in_ms FROM syncguard_locks, clock
     WHERE key = $1::text AND expires_at_ms > now_ms - 1000
 ),
 -- Made or incremented by one atomic upsert, so an absent counter cannot be made twice. At the end
@@ -46,5 +46,5 @@ SELECT
         ELSE 'acquired'
     END,
     (SELECT fence FROM stored),
-    (SELECT expires_at_ms FROM stored),
+    (SELECT expires_at_ms FROM stored UNION ALL SELECT expires_at_ms FROM held),
     (SELECT free_in_ms FROM held)

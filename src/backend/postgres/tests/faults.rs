@@ -89,7 +89,7 @@ async fn works_again_after_a_restart_and_after_termination() {
     // The fence counter and the lock have survived.
     assert!(matches!(
         t.backend.acquire(&request("held", 1000)).await.unwrap(),
-        AcquireOutcome::Locked { free_in: Some(_) }
+        AcquireOutcome::Locked(Some(_))
     ));
 
     server

@@ -10,13 +10,13 @@ use crate::lock::{Key, LockId};
 fn fence(outcome: AcquireOutcome) -> u64 {
     match outcome {
         AcquireOutcome::Acquired { fence, .. } => fence.value(),
-        AcquireOutcome::Locked { .. } => panic!("locked"),
+        AcquireOutcome::Locked(_) => panic!("locked"),
     }
 }
 
 fn free_in(outcome: AcquireOutcome) -> Option<u64> {
     match outcome {
-        AcquireOutcome::Locked { free_in } => free_in.map(|time| time.as_millis() as u64),
+        AcquireOutcome::Locked(holder) => holder.map(|holder| holder.free_in.as_millis() as u64),
         AcquireOutcome::Acquired { .. } => panic!("acquired"),
     }
 }
@@ -178,7 +178,7 @@ async fn the_last_fence_and_damaged_data() {
         assert_eq!(error.code, ErrorCode::Internal, "{damage}");
         assert!(t.backend.is_locked(&held.key).await.unwrap(), "{damage}");
         let refused = t.backend.acquire(&request("k", 1000)).await.unwrap();
-        assert!(matches!(refused, AcquireOutcome::Locked { .. }), "{damage}");
+        assert!(matches!(refused, AcquireOutcome::Locked(_)), "{damage}");
     }
 }
 

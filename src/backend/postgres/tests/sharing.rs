@@ -112,7 +112,7 @@ async fn a_lock_that_is_extended_in_the_last_moment_is_not_overwritten() {
     extender.batch_execute("COMMIT").await.unwrap();
     assert_eq!(
         acquiring.await.unwrap().unwrap(),
-        AcquireOutcome::Locked { free_in: None }
+        AcquireOutcome::Locked(None)
     );
     assert!(matches!(
         backend.extend(held.lock_id, ttl(1000)).await.unwrap(),

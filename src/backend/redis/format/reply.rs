@@ -8,28 +8,34 @@ use serde::Deserialize;
 use super::keys::Keyspace;
 use super::scripts::Form;
 use crate::backend::redis::error;
-use crate::backend::{AcquireOutcome, ExtendOutcome, LockRecord, Miss, Page, ReleaseOutcome};
+use crate::backend::{
+    AcquireOutcome, ExtendOutcome, Holder, LockRecord, Miss, Page, ReleaseOutcome,
+};
 use crate::error::{Error, Result};
 use crate::lock::ttl::MAX_TTL_MS;
 use crate::lock::{Fence, LockId};
 
 pub(crate) fn acquired(form: Form, reply: Value) -> Result<AcquireOutcome> {
-    let free_in = match (form, number(&reply)) {
-        // Whatever somebody else may have stored as its end.
-        (Form::Lean, Some(left @ ..0)) => {
-            Some(Duration::from_millis(left.unsigned_abs().min(MAX_TTL_MS)))
-        }
-        (Form::Documented, Some(0)) => None,
-        // If this cannot be read there may be a lock all the same.
-        _ => return granted(form, reply).map_err(Error::outcome_unknown),
-    };
-    Ok(AcquireOutcome::Locked { free_in })
+    if form == Form::Documented && number(&reply) == Some(0) {
+        return Ok(AcquireOutcome::Locked(None));
+    }
+    // If this cannot be read there may be a lock all the same.
+    decided(form, reply).map_err(Error::outcome_unknown)
 }
 
-fn granted(form: Form, reply: Value) -> Result<AcquireOutcome> {
+fn decided(form: Form, reply: Value) -> Result<AcquireOutcome> {
     let (fence, expires_at_ms) = match form {
         Form::Lean => {
-            let (fence, expires_at_ms) = read::<(u64, u64)>(reply)?;
+            let (decision, expires_at_ms) = read::<(i64, i64)>(reply)?;
+            // Whatever somebody else may have stored as its end.
+            let expires_at_ms = expires_at_ms.unsigned_abs();
+            let Ok(fence) = u64::try_from(decision) else {
+                let left_ms = decision.unsigned_abs().min(MAX_TTL_MS);
+                return Ok(AcquireOutcome::Locked(Some(Holder {
+                    free_in: Duration::from_millis(left_ms),
+                    expires_at_ms,
+                })));
+            };
             (Fence::from_stored(fence)?, expires_at_ms)
         }
         Form::Documented => {
@@ -226,7 +232,7 @@ mod tests {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
         assert_eq!(
             acquired(Form::Documented, text("0")).unwrap(),
-            AcquireOutcome::Locked { free_in: None }
+            AcquireOutcome::Locked(None)
         );
         let parts = vec![text("1"), text("000000000000007"), text("1700000000000")];
         let granted = acquired(Form::Documented, Value::Array(parts)).unwrap();
@@ -245,9 +251,13 @@ mod tests {
     #[test]
     fn how_long_it_is_locked_is_a_sane_time() {
         for (left, ms) in [(-1, 1), (-5000, 5000), (i64::MIN, MAX_TTL_MS)] {
-            let locked = acquired(Form::Lean, Value::Int(left)).unwrap();
-            let free_in = Some(Duration::from_millis(ms));
-            assert_eq!(locked, AcquireOutcome::Locked { free_in });
+            let reply = Value::Array(vec![Value::Int(left), Value::Int(7)]);
+            let holder = Holder {
+                free_in: Duration::from_millis(ms),
+                expires_at_ms: 7,
+            };
+            let locked = acquired(Form::Lean, reply).unwrap();
+            assert_eq!(locked, AcquireOutcome::Locked(Some(holder)));
         }
     }
 

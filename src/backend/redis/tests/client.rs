@@ -127,7 +127,7 @@ async fn a_mock_gets_what_is_documented_and_is_understood() {
     answer(json!(0));
     assert_eq!(
         backend.acquire(&lock).await.unwrap(),
-        AcquireOutcome::Locked { free_in: None }
+        AcquireOutcome::Locked(None)
     );
     for (reply, outcome) in [
         (1, ReleaseOutcome::Released),

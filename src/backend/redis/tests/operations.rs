@@ -25,16 +25,16 @@ fn granted(outcome: AcquireOutcome) -> (u64, u64) {
             fence,
             expires_at_ms,
         } => (fence.value(), expires_at_ms),
-        AcquireOutcome::Locked { .. } => panic!("it is locked"),
+        AcquireOutcome::Locked(_) => panic!("it is locked"),
     }
 }
 
 /// Checks that it is locked and, where that is told, for how long in milliseconds.
 fn assert_locked(via: Via, outcome: AcquireOutcome, expected: RangeInclusive<u64>) {
-    let AcquireOutcome::Locked { free_in } = outcome else {
+    let AcquireOutcome::Locked(holder) = outcome else {
         panic!("it is not locked")
     };
-    let free_in = free_in.map(|free_in| free_in.as_millis() as u64);
+    let free_in = holder.map(|holder| holder.free_in.as_millis() as u64);
     match via {
         Via::Connection => assert!(expected.contains(&free_in.unwrap()), "{free_in:?}"),
         Via::Client => assert_eq!(free_in, None),
@@ -241,10 +241,10 @@ async fn a_refused_attempt_tells_when_the_next_succeeds() {
         let key = format!("k{ms}");
         granted(backend.acquire(&request(&key, ms)).await.unwrap());
         let refused = backend.acquire(&request(&key, 1)).await.unwrap();
-        let AcquireOutcome::Locked { free_in } = refused else {
+        let AcquireOutcome::Locked(holder) = refused else {
             panic!("it is not locked")
         };
-        tokio::time::sleep(free_in.unwrap()).await;
+        tokio::time::sleep(holder.unwrap().free_in).await;
         granted(backend.acquire(&request(&key, 1)).await.unwrap());
     }
 }

@@ -250,7 +250,7 @@ async fn no_release_is_missed() {
                     &mut fresh
                 };
                 let lock = request(key, 60_000);
-                while let AcquireOutcome::Locked { .. } = waiter.acquire(&lock).await.unwrap() {
+                while let AcquireOutcome::Locked(_) = waiter.acquire(&lock).await.unwrap() {
                     let told = timeout(Duration::from_secs(10), watch.changed()).await;
                     told.expect("a release was missed");
                 }

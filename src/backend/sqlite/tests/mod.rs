@@ -69,7 +69,7 @@ fn request(key: &str) -> AcquireRequest {
 fn granted(outcome: AcquireOutcome) -> Option<Fence> {
     match outcome {
         AcquireOutcome::Acquired { fence, .. } => Some(fence),
-        AcquireOutcome::Locked { .. } => None,
+        AcquireOutcome::Locked(_) => None,
     }
 }
 

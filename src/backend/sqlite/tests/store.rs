@@ -35,14 +35,14 @@ fn request(key: &str, ms: u32) -> AcquireRequest {
 fn fence(db: &Connection, lock: &AcquireRequest, now_ms: u64) -> Option<u64> {
     match acquire(db, lock, now_ms).unwrap().unwrap() {
         AcquireOutcome::Acquired { fence, .. } => Some(fence.value()),
-        AcquireOutcome::Locked { .. } => None,
+        AcquireOutcome::Locked(_) => None,
     }
 }
 
 /// How long the holder's TTL still lasts, as a refused attempt tells.
 fn free_in(db: &Connection, key: &str, now_ms: u64) -> Option<u64> {
     match acquire(db, &request(key, 1), now_ms).unwrap().unwrap() {
-        AcquireOutcome::Locked { free_in } => Some(free_in?.as_millis() as u64),
+        AcquireOutcome::Locked(holder) => Some(holder?.free_in.as_millis() as u64),
         AcquireOutcome::Acquired { .. } => None,
     }
 }

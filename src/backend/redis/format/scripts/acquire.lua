@@ -1,7 +1,7 @@
 -- Takes the lock unless a live one is there.
 -- KEYS: lock, index, fence counter
 -- Returns {1, fence, expiresAtMs}, or 0 when it is locked. In the lean form {fence as a number,
--- expiresAtMs}, or for how long it is locked, in negative milliseconds.
+-- expiresAtMs}, or, of the lock that is there, {for how long, in negative milliseconds, expiresAtMs}.
 -- Nothing is written before all checks are done.
 
 local now = now_ms()
@@ -14,7 +14,7 @@ if stored then
     local left = expires - now
     -- Others may have stored it so that Redis does not remove it at its end.
     if left < 0 then left = left + TOLERANCE_MS end
-    return -1 - left
+    return {-1 - left, expires}
   end
 end
 
