@@ -70,14 +70,14 @@ export async function startMove(cluster, place, to) {
 }
 
 /** Workers, two for each key, that lock and release until they are told to stop. */
-export function load(backend, keys) {
+export function load(backend, keys, ttlMs = 20_000) {
   const seen = { ok: 0, codes: new Set(), mistakes: [] };
   const [inside, fences] = [new Set(), new Map()];
   let going = true;
   const work = async (key) => {
     while (going) {
       try {
-        const held = await backend.acquire({ key, ttlMs: 20_000 });
+        const held = await backend.acquire({ key, ttlMs });
         if (!held.ok) {
           await sleep(2);
           continue;

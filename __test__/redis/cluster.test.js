@@ -73,27 +73,31 @@ test("a prefix with a tag stays in its one slot", async () => {
   await backend.close();
 });
 
-test.each(Object.keys(ways))("%s: every other way finds its locks by lockId", async (way) => {
-  const keyPrefix = prefix();
-  const backends = Object.fromEntries(
-    Object.entries(ways).map(([name, make]) => [name, make({ keyPrefix })]),
-  );
-  const own = backends[way];
-  const keys = await keysOfAllPlaces(own);
-  for (const other of Object.values(backends)) {
-    const held = await Promise.all(keys.map((key) => own.acquire({ key, ttlMs: 30_000 })));
-    expect((await all(other)).map(({ key }) => key).sort()).toEqual([...keys].sort());
-    for (const [place, { lockId }] of held.entries()) {
-      expect(await other.isLocked({ key: keys[place] })).toBe(true);
-      expect(await other.lookup({ lockId })).toMatchObject({ fence: held[place].fence });
-      expect(await other.extend({ lockId, ttlMs: 20_000 })).toMatchObject({ ok: true });
-      expect(await other.release({ lockId })).toEqual({ ok: true });
-      expect(await own.release({ lockId })).toMatchObject({ ok: false });
+test.each(Object.keys(ways))(
+  "%s: every other way finds its locks by lockId",
+  async (way) => {
+    const keyPrefix = prefix();
+    const backends = Object.fromEntries(
+      Object.entries(ways).map(([name, make]) => [name, make({ keyPrefix })]),
+    );
+    const own = backends[way];
+    const keys = await keysOfAllPlaces(own);
+    for (const other of Object.values(backends)) {
+      const held = await Promise.all(keys.map((key) => own.acquire({ key, ttlMs: 30_000 })));
+      expect((await all(other)).map(({ key }) => key).sort()).toEqual([...keys].sort());
+      for (const [place, { lockId }] of held.entries()) {
+        expect(await other.isLocked({ key: keys[place] })).toBe(true);
+        expect(await other.lookup({ lockId })).toMatchObject({ fence: held[place].fence });
+        expect(await other.extend({ lockId, ttlMs: 20_000 })).toMatchObject({ ok: true });
+        expect(await other.release({ lockId })).toEqual({ ok: true });
+        expect(await own.release({ lockId })).toMatchObject({ ok: false });
+      }
+      expect(await all(other)).toEqual([]);
     }
-    expect(await all(other)).toEqual([]);
-  }
-  await Promise.all(Object.values(backends).map((backend) => backend.close()));
-}, 60_000);
+    await Promise.all(Object.values(backends).map((backend) => backend.close()));
+  },
+  60_000,
+);
 
 test("a lockId from elsewhere is valid, and leads to nothing", async () => {
   const backend = native({ keyPrefix: prefix() });
@@ -106,24 +110,31 @@ test("a lockId from elsewhere is valid, and leads to nothing", async () => {
   await backend.close();
 });
 
-test.each(Object.keys(ways))("%s: listLocks shows the locks of all masters, once", async (way) => {
-  const keyPrefix = prefix();
-  const backend = ways[way]({ keyPrefix });
-  const neighbour = ways[way]({ keyPrefix: `${keyPrefix}x` });
-  const keys = Array.from({ length: 400 }, (_, i) => `${"{tag}".repeat(i % 2)}orders:${i}`).sort();
-  await Promise.all(keys.map((key) => backend.acquire({ key, ttlMs: 60_000 })));
-  await neighbour.acquire({ key: "other", ttlMs: 60_000 });
-  const seen = (await all(backend)).map(({ key }) => key);
-  // A server may show the same one twice, while its table grows.
-  expect([...new Set(seen)].sort()).toEqual(keys);
-  expect(seen.length).toBeLessThan(keys.length * 1.5);
-  expect(await all(backend, { limit: 7 })).toHaveLength(7);
-  for (const key of keys.slice(0, 20)) {
-    expect(await forceRelease(backend, { key })).toEqual({ ok: true });
-  }
-  expect(new Set((await all(backend)).map(({ key }) => key)).size).toBe(380);
-  await Promise.all([backend.close(), neighbour.close()]);
-}, 60_000);
+test.each(Object.keys(ways))(
+  "%s: listLocks shows the locks of all masters, once",
+  async (way) => {
+    const keyPrefix = prefix();
+    const backend = ways[way]({ keyPrefix });
+    const neighbour = ways[way]({ keyPrefix: `${keyPrefix}x` });
+    const keys = Array.from(
+      { length: 400 },
+      (_, i) => `${"{tag}".repeat(i % 2)}orders:${i}`,
+    ).sort();
+    await Promise.all(keys.map((key) => backend.acquire({ key, ttlMs: 60_000 })));
+    await neighbour.acquire({ key: "other", ttlMs: 60_000 });
+    const seen = (await all(backend)).map(({ key }) => key);
+    // A server may show the same one twice, while its table grows.
+    expect([...new Set(seen)].sort()).toEqual(keys);
+    expect(seen.length).toBeLessThan(keys.length * 1.5);
+    expect(await all(backend, { limit: 7 })).toHaveLength(7);
+    for (const key of keys.slice(0, 20)) {
+      expect(await forceRelease(backend, { key })).toEqual({ ok: true });
+    }
+    expect(new Set((await all(backend)).map(({ key }) => key)).size).toBe(380);
+    await Promise.all([backend.close(), neighbour.close()]);
+  },
+  60_000,
+);
 
 /** How many connections with this name each node has. */
 async function connections(name, flag = "") {
@@ -146,9 +157,7 @@ test("two connections to each master, made when they are first needed", async ()
 
   const keys = await keysOfAllPlaces(backend);
   const round = () =>
-    Promise.all(
-      keys.map(async (key) => (await backend.acquire({ key, ttlMs: 30_000 })).release()),
-    );
+    Promise.all(keys.map(async (key) => (await backend.acquire({ key, ttlMs: 30_000 })).release()));
   await until(async () => {
     await round();
     const counts = await connections(name);
