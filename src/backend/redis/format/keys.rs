@@ -199,11 +199,11 @@ mod tests {
             let key = key.repeat(repeat.min(120));
             let prefix = prefix.trim_end_matches(':');
             let Ok(keyspace) = Keyspace::new(prefix, "") else { return Ok(()) };
-            let lock = storage_key(&prefix, &key, BUDGET).unwrap();
-            let fence = storage_key(&prefix, &format!("fence:{lock}"), BUDGET).unwrap();
+            let lock = storage_key(prefix, &key, BUDGET).unwrap();
+            let fence = storage_key(prefix, &format!("fence:{lock}"), BUDGET).unwrap();
             prop_assert_eq!(keyspace.lock_keys(&Key::new(&key).unwrap()).unwrap(), LockKeys { lock, fence });
             let id = LockId::generate();
-            let index = storage_key(&prefix, &format!("id:{}", id.as_str()), BUDGET).unwrap();
+            let index = storage_key(prefix, &format!("id:{}", id.as_str()), BUDGET).unwrap();
             prop_assert_eq!(keyspace.index_key(id).unwrap(), index);
         }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rand::seq::SliceRandom;
 use redis::Value;
 use tokio::time::{Instant, timeout};
 
@@ -94,13 +95,7 @@ impl Cluster {
         if let Some(node) = self.told(place) {
             return Ok(node);
         }
-        // Whoever is connected answers at once.
-        let mut candidates = dialer.connected();
-        for node in self.lock().masters.iter().chain(&self.seeds) {
-            if !candidates.contains(node) {
-                candidates.push(node.clone());
-            }
-        }
+        let candidates = self.candidates(dialer);
         let answers = candidates.iter().map(|node| self.ask(dialer, node));
         let ranges = first_answer(&candidates, answers, limit).await?;
         let owner_of = |slot: &u16| {
@@ -118,6 +113,19 @@ impl Cluster {
         let owner = known.owners.get_mut(place).and_then(Option::take);
         let nobody = || Error::unavailable("No server of the Redis Cluster has our slot");
         owner.map(|(node, _)| node).ok_or_else(nobody)
+    }
+
+    /// Who may know. Those that are connected come first, as they answer at once; but not always in
+    /// the same order, as one that is cut off from the others may be wrong.
+    fn candidates(&self, dialer: &Dialer) -> Vec<Node> {
+        let mut candidates = dialer.connected();
+        candidates.shuffle(&mut rand::rng());
+        for node in self.lock().masters.iter().chain(&self.seeds) {
+            if !candidates.contains(node) {
+                candidates.push(node.clone());
+            }
+        }
+        candidates
     }
 
     async fn ask(&self, dialer: &Dialer, asked: &Node) -> Result<Vec<Range>> {
