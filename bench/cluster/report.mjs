@@ -36,7 +36,7 @@ export function report({ results, rounds, ms }) {
     "",
     "## Measured: throughput and cost on this machine",
     "",
-    "All masters and the client share the machine's cores, so throughput here shows that spreading costs little, not what it brings: the cores are the limit, whoever uses them.",
+    "All masters and the client share the machine's cores, so throughput here shows what spreading costs, not what it brings: the cores are the limit, whoever uses them. The more masters share the requests in flight, the fewer each of them, and the client, finds whenever it wakes up; so a pair costs more with few in flight, and little more with many.",
     "",
     "| | pairs/s, spread | pairs/s, one slot | servers' CPU per pair (µs), spread | one slot | client's CPU per pair (µs), spread | one slot | its main thread (µs), spread | one slot |",
     `|${"---|".repeat(9)}`,
@@ -54,31 +54,32 @@ export function report({ results, rounds, ms }) {
       }),
     ),
     "",
-    ...model(of(masters[0], flights.at(-1), SPREAD)),
+    ...model(of(masters[0], flights.at(-1), SPREAD), of(masters[0], flights.at(-1), ONE_SLOT)),
     "",
   ].join("\n");
 }
 
 /** What the measured costs would give where every master has a core of its own. */
-function model(own) {
-  const cost = (name) => summary(own.map((one) => one.cost[name])).median;
-  const [server, client, mainThread] = [cost("servers"), cost("client"), cost("mainThread")];
-  const perMaster = 1e6 / server;
+function model(spread, oneSlot) {
+  const cost = (own, name) => summary(own.map((one) => one.cost[name])).median;
+  const [server, mainThread] = [cost(spread, "servers"), cost(spread, "mainThread")];
+  const [full, fullAlone] = [1e6 / server, 1e6 / cost(oneSlot, "servers")];
+  const [{ masters, inFlight }] = spread;
   return [
     "## Computed: masters on machines of their own",
     "",
-    `Not measured. From the costs above (${own[0].masters} masters, ${own[0].inFlight} in flight): a pair costs a master ${number(server)} µs, a client process ${number(client)} µs, of which ${number(mainThread)} µs on its main thread. A master serves commands on one core, so it is full at ${number(perMaster)} pairs/s. A cluster is full when the master with the largest share is; the shares are those of the layout for 20,000 keys and masters with equal parts of the slots. A client process is taken to be full when its main thread is. Network, persistence and replication are left out.`,
+    `Not measured. From the costs above (${masters} masters, ${inFlight} in flight): a pair costs a master ${number(server)} µs and the client's main thread ${number(mainThread)} µs. A master serves commands on one core, so it is full at ${number(full)} pairs/s; with all locks in one slot, where a pair costs it ${number(1e6 / fullAlone)} µs, the whole cluster is full at ${number(fullAlone)}. Spread, it is full when the master with the largest share is; the shares are those of the layout for the keys of this benchmark and masters with equal parts of the slots. A client process is taken to be full when its main thread is. Network, persistence and replication are left out.`,
     "",
     "| masters | largest share, of even | pairs/s of the cluster | against one slot | client processes to fill it |",
     "|---|---|---|---|---|",
     ...MODELLED.map((count) => {
       const largest = Math.max(...shares(count));
-      const total = perMaster / largest;
+      const total = full / largest;
       return row([
         String(count),
         percent(largest * count),
         number(total),
-        `×${number(total / perMaster)}`,
+        `×${number(total / fullAlone)}`,
         number(Math.ceil((total * mainThread) / 1e6)),
       ]);
     }),
