@@ -5,7 +5,7 @@ import Redis from "ioredis";
 import { createCluster } from "redis";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startRedisCluster } from "../../scripts/servers.mjs";
-import { forceRelease, hold, listLocks } from "../fixtures/api.js";
+import { diagnose, forceRelease, hold, listLocks } from "../fixtures/api.js";
 import { until } from "../fixtures/wait.js";
 import { keysOfAllPlaces, ownerOf, placeOf, placesByNode, TAGS } from "./cluster.js";
 import { open, prefix } from "./open.js";
@@ -188,6 +188,39 @@ test("waiters are told by the key's own master, over one connection to each", as
   await Promise.all(got.map((lock) => lock.release()));
   await Promise.all([holder.close(), waiter.close()]);
 }, 60_000);
+
+test("the documented permissions are enough", async () => {
+  const keyPrefix = prefix();
+  const commands = "eval evalsha get set del incr decr time scan getrange client|tracking";
+  const more = "cluster|slots asking";
+  const allowed = `${commands} ${more}`.split(" ").map((command) => `+${command}`);
+  for (const node of cluster.nodes) {
+    await node.cli("acl", "setuser", "small", "on", ">secret", `~${keyPrefix}:*`, ...allowed);
+  }
+  const login = { username: "small", password: "secret" };
+  const backend = open({ target: { cluster: [cluster.url], ...login }, keyPrefix });
+  const keys = await keysOfAllPlaces(backend);
+  const held = await Promise.all(keys.map((key) => backend.acquire({ key, ttlMs: 30_000 })));
+  expect(await all(backend)).toHaveLength(keys.length);
+  for (const lock of held) expect(await lock.release()).toEqual({ ok: true });
+  await backend.close();
+});
+
+test("a report is about all masters", async () => {
+  const backend = native({ keyPrefix: prefix() });
+  await cluster.nodes[1].cli("config", "set", "maxmemory", "100mb");
+  await cluster.nodes[1].cli("config", "set", "maxmemory-policy", "allkeys-lru");
+  try {
+    const findings = await diagnose(backend);
+    const named = (name) => findings.find((found) => found.name === name);
+    expect(named("server").value).toContain("masters: 3");
+    expect(named("eviction").verdict).toBe("error");
+  } finally {
+    await cluster.nodes[1].cli("config", "set", "maxmemory-policy", "noeviction");
+    await cluster.nodes[1].cli("config", "set", "maxmemory", "0");
+  }
+  await backend.close();
+});
 
 test("each master has its share of the keys", async () => {
   const backend = native({ keyPrefix: prefix() });

@@ -249,19 +249,26 @@ impl Backend for RedisBackend {
     }
 
     async fn report(&self) -> Result<Vec<Finding>> {
-        let call = Call {
-            script: &scripts::INFO,
-            keys: &[self.layout.places()[0].start()],
-            args: Args::same(&[]),
-        };
-        match self.client.run(0, &call).await.and_then(reply::text) {
-            Ok(info) => Ok(report::findings(&info)),
-            // Perhaps it is only this that is not permitted.
-            Err(error) => match self.is_locked(&Key::new("report")?).await {
-                Ok(_) => Ok(report::unknown()),
-                Err(_) => Err(error),
-            },
+        let mut infos = Vec::new();
+        for (place, names) in self.layout.places().iter().enumerate() {
+            let ask = async |script| {
+                let call = Call {
+                    script,
+                    keys: &[names.start()],
+                    args: Args::same(&[]),
+                };
+                self.client.run(place, &call).await
+            };
+            match ask(&scripts::INFO).await.and_then(reply::text) {
+                Ok(info) => infos.push(info),
+                // Perhaps it is only this that is not permitted.
+                Err(error) => {
+                    let other = ask(&scripts::IS_LOCKED).await;
+                    return other.map(|_| report::unknown()).map_err(|_| error);
+                }
+            }
         }
+        Ok(report::findings(&infos))
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
