@@ -17,7 +17,10 @@ export interface RedisCapabilities extends FencingCapabilities {
 
 /** Options of the Redis backend. */
 export interface RedisBackendOptions extends ConnectionOptions {
-  /** What all keys in Redis start with. Default "syncguard". */
+  /**
+   * What all keys in Redis start with. Default "syncguard". On a cluster, locks are spread over all
+   * masters, unless the prefix has a `{tag}`.
+   */
   keyPrefix?: string | undefined;
   /** Let isLocked() remove locks that have long expired. Default false. */
   cleanupInIsLocked?: boolean | undefined;

@@ -1,4 +1,4 @@
-// A master that is replaced under load, and a slot that moves: the backend finds the new place by itself.
+// A master that is replaced under load: the backend finds the new one by itself.
 
 import { afterAll, expect, test } from "vitest";
 import { startRedisCluster, startRedisSentinel } from "../../scripts/servers.mjs";
@@ -70,65 +70,6 @@ test("Sentinel: an unknown master group is InvalidArgument", async () => {
   await backend.close();
 }, 60_000);
 
-test.each([
-  ["", {}],
-  [" with TLS", { tls: true }],
-])(
-  "Cluster%s: the master of our slot dies and its replica takes over",
-  async (_, options) => {
-    const cluster = await startRedisCluster({ replicas: 1, ...options });
-    stops.push(cluster.stop);
-    const keyPrefix = prefix();
-    const nodes = cluster.nodes.map(({ host, port }) => ({ host, port }));
-    const tls = cluster.tls && { ca: cluster.tls.ca };
-    const backend = open({ target: { cluster: nodes, tls }, keyPrefix });
-    const work = load(backend);
-    await work.more("work before the failure");
-    const owner = await ownerOf(cluster, keyPrefix);
-    await owner.kill();
-    await work.more("work after the failure");
-    await work.stop();
-    for (const code of work.seen.codes) expect(HARMLESS).toContain(code);
-    await backend.close();
-  },
-  120_000,
-);
-
-test("Cluster: our slot is moved, key by key, while it is used", async () => {
-  const cluster = await startRedisCluster();
-  stops.push(cluster.stop);
-  const keyPrefix = prefix();
-  const backend = open({ target: { cluster: [cluster.url] }, keyPrefix });
-  const held = await backend.acquire({ key: "held", ttlMs: 60_000 });
-  const work = load(backend, 4);
-  await work.more("work before the move");
-
-  const from = await ownerOf(cluster, keyPrefix);
-  const to = cluster.nodes.find((node) => node !== from);
-  const slot = await from.cli("cluster", "keyslot", `{${keyPrefix}}`);
-  const [fromId, toId] = await Promise.all([from, to].map((node) => node.cli("cluster", "myid")));
-  await to.cli("cluster", "setslot", slot, "importing", fromId);
-  await from.cli("cluster", "setslot", slot, "migrating", toId);
-  await until(async () => {
-    const keys = (await from.cli("cluster", "getkeysinslot", slot, "100"))
-      .split("\n")
-      .filter(Boolean);
-    for (const key of keys) {
-      await from.cli("migrate", "127.0.0.1", String(to.port), key, "0", "5000");
-    }
-    return keys.length === 0;
-  }, "all keys to be moved");
-  for (const node of [to, from, ...cluster.nodes]) {
-    await node.cli("cluster", "setslot", slot, "node", toId);
-  }
-  await work.more("work after the move");
-  await work.stop();
-  for (const code of work.seen.codes) expect(HARMLESS).toContain(code);
-  expect(await held.release()).toEqual({ ok: true });
-  expect(await ownerOf(cluster, keyPrefix)).toBe(to);
-  await backend.close();
-}, 120_000);
-
 test("a node of a cluster as a plain server says what to do instead", async () => {
   const cluster = await startRedisCluster();
   stops.push(cluster.stop);
@@ -145,13 +86,3 @@ test("a node of a cluster as a plain server says what to do instead", async () =
     expect(error.message).toContain("Cluster");
   }
 }, 60_000);
-
-/** The node that has the slot of all keys under `keyPrefix`. */
-async function ownerOf(cluster, keyPrefix) {
-  const [any] = cluster.nodes;
-  for (const node of cluster.nodes) {
-    const answer = await node.cli("exists", `{${keyPrefix}}:x`).catch(() => "unreachable");
-    if (/^\d+$/.test(answer)) return node;
-  }
-  return any;
-}

@@ -300,7 +300,7 @@ describe("what is read", () => {
     ["sentinels without a name", { sentinels: [{}] }],
     ["no nodes", { cluster: [] }],
     ["a database of a cluster", { cluster: ["h:1"], db: 1 }],
-    ["a cluster without a prefix", { cluster: ["h:1"], keyPrefix: "" }],
+    ["half a tag for a cluster", { cluster: ["h:1"], keyPrefix: "a{" }],
     ["tls that is none", { host: "h", tls: "yes" }],
     ["a certificate without a key", { host: "h", tls: { cert: "x" } }],
     ["a CA that is none", { host: "h", tls: { ca: "secret" } }],

@@ -7,33 +7,31 @@ import { makeCertificates } from "./tls.mjs";
 export async function startRedisCluster({ masters = 3, replicas = 0, tls, acl, config } = {}) {
   const directory = temporaryDirectory();
   const certificates = tls ? await makeCertificates(directory.path) : undefined;
-  const nodes = await Promise.all(
-    Array.from({ length: masters * (1 + replicas) }, async () =>
-      startRedis({
-        tls,
-        certificates,
-        acl,
-        config: {
-          "cluster-enabled": "yes",
-          "cluster-config-file": "nodes.conf",
-          "cluster-node-timeout": 1000,
-          // The default, port + 10000, may be in use.
-          "cluster-port": await freePort(),
-          // A replica that missed some writes may still take over: there are no others.
-          "cluster-replica-validity-factor": 0,
-          "repl-diskless-sync-delay": 0,
-          ...(tls && {
-            "tls-cluster": "yes",
-            // The nodes are each other's clients.
-            "tls-client-cert-file": certificates.files.clientCert,
-            "tls-client-key-file": certificates.files.clientKey,
-          }),
-          ...(acl && { masteruser: acl.username, masterauth: JSON.stringify(acl.password) }),
-          ...config,
-        },
-      }),
-    ),
-  );
+  const startNode = async () =>
+    startRedis({
+      tls,
+      certificates,
+      acl,
+      config: {
+        "cluster-enabled": "yes",
+        "cluster-config-file": "nodes.conf",
+        "cluster-node-timeout": 1000,
+        // The default, port + 10000, may be in use.
+        "cluster-port": await freePort(),
+        // A replica that missed some writes may still take over: there are no others.
+        "cluster-replica-validity-factor": 0,
+        "repl-diskless-sync-delay": 0,
+        ...(tls && {
+          "tls-cluster": "yes",
+          // The nodes are each other's clients.
+          "tls-client-cert-file": certificates.files.clientCert,
+          "tls-client-key-file": certificates.files.clientKey,
+        }),
+        ...(acl && { masteruser: acl.username, masterauth: JSON.stringify(acl.password) }),
+        ...config,
+      },
+    });
+  const nodes = await Promise.all(Array.from({ length: masters * (1 + replicas) }, startNode));
   const stop = async () => {
     await Promise.all(nodes.map((node) => node.stop()));
     directory.remove();
@@ -58,6 +56,23 @@ export async function startRedisCluster({ masters = 3, replicas = 0, tls, acl, c
     async restart() {
       await Promise.all(nodes.map((node) => node.restart()));
       await eventually("the Redis Cluster is complete again", () => complete(nodes));
+    },
+    /** One more master, without slots. */
+    async join() {
+      const node = await startNode();
+      const [any] = nodes;
+      nodes.push(node);
+      const address = ({ port }) => `127.0.0.1:${port}`;
+      await any.cli("--cluster", "add-node", address(node), address(any));
+      await eventually("the new node is known", () => complete(nodes));
+      return node;
+    },
+    /** A node whose slots were given away goes. */
+    async leave(node) {
+      nodes.splice(nodes.indexOf(node), 1);
+      const id = await node.cli("cluster", "myid");
+      await Promise.all(nodes.map((other) => other.cli("cluster", "forget", id)));
+      await node.stop();
     },
     suspend: () => nodes.forEach((node) => node.suspend()),
     resume: () => nodes.forEach((node) => node.resume()),

@@ -115,6 +115,11 @@ pub trait Backend: Send + Sync + 'static {
     async fn setup(&self) -> Result<()> {
         Ok(())
     }
+    /// An id for the next acquire of this key. Where the store must be told by a lockId alone where
+    /// the lock is, it says so.
+    fn new_lock_id(&self, _key: &Key) -> LockId {
+        LockId::generate()
+    }
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome>;
     /// The same for a caller that is known to the program by this number, for backends that are
     /// part of the program.

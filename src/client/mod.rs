@@ -231,8 +231,8 @@ impl Client {
             return Err(closed()).into();
         }
         let request = AcquireRequest {
+            lock_id: self.backend.new_lock_id(&key),
             key,
-            lock_id: LockId::generate(),
             ttl,
         };
         let started = self.host.now();

@@ -1,4 +1,5 @@
-//! Lock ids: 16 bytes of a CSPRNG as 22 characters of base64url.
+//! Lock ids: 16 bytes of a CSPRNG as 22 characters of base64url. These have room for four bits more,
+//! which a backend may use to tell where the lock is.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,15 +9,19 @@ use crate::error::{Error, Result};
 
 pub const LOCK_ID_LENGTH: usize = 22;
 
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
 const IS_BASE64URL: [bool; 256] = {
     let mut valid = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        valid[byte] = matches!(byte as u8, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
-        byte += 1;
+    let mut at = 0;
+    while at < ALPHABET.len() {
+        valid[ALPHABET[at] as usize] = true;
+        at += 1;
     }
     valid
 };
+
+const SPARE: usize = 0b1111;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockId([u8; LOCK_ID_LENGTH]);
@@ -46,6 +51,21 @@ impl LockId {
         }
     }
 
+    /// A number below 16: the bits of the last character that are not random.
+    pub fn spare_bits(&self) -> usize {
+        self.last() & SPARE
+    }
+
+    pub fn with_spare_bits(mut self, bits: usize) -> Self {
+        self.0[LOCK_ID_LENGTH - 1] = ALPHABET[(self.last() & !SPARE) | (bits & SPARE)];
+        self
+    }
+
+    fn last(&self) -> usize {
+        let last = self.0[LOCK_ID_LENGTH - 1];
+        ALPHABET.iter().position(|c| *c == last).unwrap_or_default()
+    }
+
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
@@ -69,6 +89,19 @@ mod tests {
         assert_eq!(ids.len(), 1000);
         for id in ids {
             assert_eq!(LockId::parse(id.as_str()).unwrap(), id);
+        }
+    }
+
+    #[test]
+    fn spare_bits_leave_the_random_ones_alone() {
+        for _ in 0..100 {
+            let id = LockId::generate();
+            assert_eq!(id.spare_bits(), 0);
+            for bits in 0..16 {
+                let marked = id.with_spare_bits(bits);
+                assert_eq!(LockId::parse(marked.as_str()).unwrap().spare_bits(), bits);
+                assert_eq!(marked.with_spare_bits(0), id);
+            }
         }
     }
 

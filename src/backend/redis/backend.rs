@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::client::Client;
 use super::config::{ClientConfig, RedisConfig};
 use super::format::json;
-use super::format::keys::Keyspace;
+use super::format::layout::Layout;
 use super::format::reply::{self, Presence};
 use super::format::scripts::{self, Args, Call, TOLERANCE_MS};
 use super::report;
@@ -26,7 +26,7 @@ use crate::lock::{Key, LockId, Ttl};
 const DEFAULT_PREFIX: &str = "syncguard";
 
 pub struct RedisBackend {
-    keyspace: Keyspace,
+    layout: Layout,
     client: Arc<Client>,
     cleanup_in_is_locked: bool,
     cleaning: Arc<AtomicBool>,
@@ -41,23 +41,23 @@ impl RedisBackend {
     ) -> Result<Self> {
         config.check()?;
         let prefix = config.key_prefix.as_deref().unwrap_or(DEFAULT_PREFIX);
-        let keyspace = Keyspace::new(prefix, config.is_cluster(), &config.client_key_prefix)?;
+        let layout = Layout::new(prefix, config.is_cluster(), &config.client_key_prefix)?;
         let cleanup_in_is_locked = config.cleanup_in_is_locked;
-        let client = Client::open(config, &keyspace, warnings, home)?;
-        Ok(Self::new(keyspace, client, cleanup_in_is_locked))
+        let client = Client::open(config, &layout, warnings, home)?;
+        Ok(Self::new(layout, client, cleanup_in_is_locked))
     }
 
     /// Over a client that the program has. It is not closed with the backend.
     pub fn open_over_client(config: ClientConfig, client: Arc<dyn Foreign>) -> Result<Self> {
         let prefix = config.key_prefix.as_deref().unwrap_or(DEFAULT_PREFIX);
-        let keyspace = Keyspace::new(prefix, config.cluster, "")?;
+        let layout = Layout::new(prefix, config.cluster, "")?;
         let client = Client::Foreign(Eval::new(client, config.operation_timeout()?));
-        Ok(Self::new(keyspace, client, config.cleanup_in_is_locked))
+        Ok(Self::new(layout, client, config.cleanup_in_is_locked))
     }
 
-    fn new(keyspace: Keyspace, client: Client, cleanup_in_is_locked: bool) -> Self {
+    fn new(layout: Layout, client: Client, cleanup_in_is_locked: bool) -> Self {
         Self {
-            keyspace,
+            layout,
             client: Arc::new(client),
             cleanup_in_is_locked,
             cleaning: Arc::default(),
@@ -65,8 +65,9 @@ impl RedisBackend {
     }
 
     /// Nobody waits for it, and there is never more than one at a time.
-    fn clean_up(&self, lock_key: String, lock_id: LockId) {
-        let Ok(index) = self.keyspace.index_key(lock_id) else {
+    fn clean_up(&self, key: &Key, lock_id: LockId) {
+        let (place, names) = self.layout.of_key(key);
+        let (Ok(keys), Ok(index)) = (names.lock_keys(key), names.index_key(lock_id)) else {
             return;
         };
         if self.cleaning.swap(true, Ordering::Relaxed) {
@@ -77,27 +78,51 @@ impl RedisBackend {
         tokio::spawn(async move {
             // What fails now is tried by a later isLocked.
             let _ = client
-                .run(&Call {
-                    script: &scripts::CLEANUP,
-                    keys: &[&lock_key, &index],
-                    args: Args::same(&[lock_id.as_str()]),
-                })
+                .run(
+                    place,
+                    &Call {
+                        script: &scripts::CLEANUP,
+                        keys: &[&keys.lock, &index],
+                        args: Args::same(&[lock_id.as_str()]),
+                    },
+                )
                 .await;
             cleaning.store(false, Ordering::Relaxed);
         });
     }
 }
 
-/// Redis would take a sign, and spaces.
-fn is_cursor(text: &str) -> bool {
-    text.bytes().all(|b| b.is_ascii_digit()) && text.parse::<u64>().is_ok()
+/// A place and a cursor in it, as [`written`] writes them.
+fn read_place(text: &str) -> Option<(usize, &str)> {
+    let (place, cursor) = text.split_once(':').unwrap_or(("0", text));
+    // Redis would take a sign, and spaces.
+    let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let valid = is_number(place) && is_number(cursor) && cursor.parse::<u64>().is_ok();
+    valid
+        .then(|| place.parse().ok())?
+        .map(|place| (place, cursor))
+}
+
+fn written(place: usize, cursor: &str) -> String {
+    match place {
+        0 => cursor.to_owned(),
+        place => format!("{place}:{cursor}"),
+    }
 }
 
 #[async_trait]
 impl Backend for RedisBackend {
+    fn new_lock_id(&self, key: &Key) -> LockId {
+        self.layout.new_lock_id(key)
+    }
+
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        let keys = self.keyspace.lock_keys(&request.key)?;
-        let index = self.keyspace.index_key(request.lock_id)?;
+        let (place, names) = self.layout.of_key(&request.key);
+        if self.layout.of_lock_id(request.lock_id).0 != place {
+            return Err(Error::internal("A lockId that leads to another place"));
+        }
+        let keys = names.lock_keys(&request.key)?;
+        let index = names.index_key(request.lock_id)?;
         let (lock_id, key) = (request.lock_id.as_str(), request.key.as_str());
         let ttl_ms = request.ttl.ms().to_string();
         let call = Call {
@@ -108,47 +133,49 @@ impl Backend for RedisBackend {
                 documented: &[lock_id, &ttl_ms, TOLERANCE_MS, &keys.lock, key],
             },
         };
-        reply::acquired(self.client.form(), self.client.run(&call).await?)
+        reply::acquired(self.client.form(), self.client.run(place, &call).await?)
     }
 
     async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
+        let (place, names) = self.layout.of_lock_id(lock_id);
         let call = Call {
             script: &scripts::RELEASE,
-            keys: &[&self.keyspace.index_key(lock_id)?],
+            keys: &[&names.index_key(lock_id)?],
             args: Args {
                 lean: &[lock_id.as_str()],
                 documented: &[lock_id.as_str(), TOLERANCE_MS],
             },
         };
-        reply::released(self.client.run(&call).await?)
+        reply::released(self.client.run(place, &call).await?)
     }
 
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
         let ttl_ms = ttl.ms().to_string();
+        let (place, names) = self.layout.of_lock_id(lock_id);
         let call = Call {
             script: &scripts::EXTEND,
-            keys: &[&self.keyspace.index_key(lock_id)?],
+            keys: &[&names.index_key(lock_id)?],
             args: Args {
                 lean: &[lock_id.as_str(), &ttl_ms],
                 documented: &[lock_id.as_str(), TOLERANCE_MS, &ttl_ms],
             },
         };
-        reply::extended(self.client.run(&call).await?)
+        reply::extended(self.client.run(place, &call).await?)
     }
 
     async fn is_locked(&self, key: &Key) -> Result<bool> {
-        let lock_key = self.keyspace.lock_keys(key)?.lock;
+        let (place, names) = self.layout.of_key(key);
         let call = Call {
             script: &scripts::IS_LOCKED,
-            keys: &[&lock_key],
+            keys: &[&names.lock_keys(key)?.lock],
             args: Args::same(&[]),
         };
-        match reply::presence(self.client.run(&call).await?)? {
+        match reply::presence(self.client.run(place, &call).await?)? {
             Presence::Locked => Ok(true),
             Presence::Free => Ok(false),
             Presence::Stale(lock_id) => {
                 if self.cleanup_in_is_locked {
-                    self.clean_up(lock_key, lock_id);
+                    self.clean_up(key, lock_id);
                 }
                 Ok(false)
             }
@@ -156,9 +183,15 @@ impl Backend for RedisBackend {
     }
 
     async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
-        let (key, lock_id) = match query {
-            LookupQuery::Key(key) => (self.keyspace.lock_keys(key)?.lock, ""),
-            LookupQuery::LockId(lock_id) => (self.keyspace.index_key(*lock_id)?, lock_id.as_str()),
+        let (place, key, lock_id) = match query {
+            LookupQuery::Key(key) => {
+                let (place, names) = self.layout.of_key(key);
+                (place, names.lock_keys(key)?.lock, "")
+            }
+            LookupQuery::LockId(lock_id) => {
+                let (place, names) = self.layout.of_lock_id(*lock_id);
+                (place, names.index_key(*lock_id)?, lock_id.as_str())
+            }
         };
         let call = Call {
             script: &scripts::LOOKUP,
@@ -168,58 +201,79 @@ impl Backend for RedisBackend {
                 documented: &[lock_id, TOLERANCE_MS],
             },
         };
-        reply::found(self.client.run(&call).await?)
+        reply::found(self.client.run(place, &call).await?)
     }
 
     async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
-        let cursor = after.unwrap_or("0");
-        if !is_cursor(cursor) {
-            return Err(Error::invalid_argument(
-                "Not a place in a list of locks: pass what the page before said",
-            ));
+        let places = self.layout.places();
+        let (place, cursor) = read_place(after.unwrap_or("0"))
+            .filter(|(place, _)| *place < places.len())
+            .ok_or_else(|| {
+                Error::invalid_argument(
+                    "Not a place in a list of locks: pass what the page before said",
+                )
+            })?;
+        let (fence_start, limit) = (self.layout.fence_start(), limit.to_string());
+        let tails: Vec<String> = places.iter().map(|names| self.layout.tail(names)).collect();
+        let mut args = vec![cursor, &fence_start, &limit];
+        if tails.len() > 1 {
+            args.push(&tails[place]);
+            args.extend(tails.iter().map(String::as_str));
         }
-        let args = [cursor, &self.keyspace.fence_start(), &limit.to_string()];
         let call = Call {
             script: &scripts::LIST,
-            keys: &[self.keyspace.start()],
+            keys: &[places[place].start()],
             args: Args::same(&args),
         };
-        reply::page(self.client.run(&call).await?, &self.keyspace)
+        let page = reply::page(self.client.run(place, &call).await?, &self.layout)?;
+        let next = match page.next {
+            None if place + 1 < places.len() => Some(written(place + 1, "0")),
+            next => next.map(|cursor| written(place, &cursor)),
+        };
+        Ok(Page { next, ..page })
     }
 
     async fn force_release(&self, key: &Key) -> Result<bool> {
+        let (place, names) = self.layout.of_key(key);
         let call = Call {
             script: &scripts::FORCE_RELEASE,
             keys: &[
-                &self.keyspace.lock_keys(key)?.lock,
+                &names.lock_keys(key)?.lock,
                 // The holder's is found there, unless its name had to be shortened: then it stays
                 // until its time is over, and leads nowhere.
-                &self.keyspace.index_start(),
+                &names.index_start(),
             ],
             args: Args::same(&[]),
         };
-        reply::taken_away(self.client.run(&call).await?)
+        reply::taken_away(self.client.run(place, &call).await?)
     }
 
     async fn report(&self) -> Result<Vec<Finding>> {
-        let call = Call {
-            script: &scripts::INFO,
-            keys: &[self.keyspace.start()],
-            args: Args::same(&[]),
-        };
-        match self.client.run(&call).await.and_then(reply::text) {
-            Ok(info) => Ok(report::findings(&info)),
-            // Perhaps it is only this that is not permitted.
-            Err(error) => match self.is_locked(&Key::new("report")?).await {
-                Ok(_) => Ok(report::unknown()),
-                Err(_) => Err(error),
-            },
+        let mut infos = Vec::new();
+        for (place, names) in self.layout.places().iter().enumerate() {
+            let ask = async |script| {
+                let call = Call {
+                    script,
+                    keys: &[names.start()],
+                    args: Args::same(&[]),
+                };
+                self.client.run(place, &call).await
+            };
+            match ask(&scripts::INFO).await.and_then(reply::text) {
+                Ok(info) => infos.push(info),
+                // Perhaps it is only this that is not permitted.
+                Err(error) => {
+                    let other = ask(&scripts::IS_LOCKED).await;
+                    return other.map(|_| report::unknown()).map_err(|_| error);
+                }
+            }
         }
+        Ok(report::findings(&infos))
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
-        let lock_key = self.keyspace.lock_keys(key).ok()?.lock;
-        self.client.watch(&lock_key)
+        let (place, names) = self.layout.of_key(key);
+        self.client.watch(place, &names.lock_keys(key).ok()?.lock)
     }
 
     fn obstacle(&self) -> Option<Error> {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use redis::Value;
 
 use super::config::{Deployment, RedisConfig};
-use super::format::keys::Keyspace;
+use super::format::layout::Layout;
 use super::format::scripts::{Call, Form};
+use super::transport::cluster::Cluster;
 use super::transport::dialer::Dialer;
 use super::transport::eval::Eval;
 use super::transport::link::Link;
@@ -16,10 +17,13 @@ use crate::backend::tls::Tls;
 use crate::backend::{Warnings, Watch};
 use crate::error::{Error, Result};
 use crate::event_loop::EventLoop;
-use crate::lock::LockId;
 
 pub(super) enum Client {
-    Native { link: Link, watching: Watching },
+    Native {
+        /// By the places of the layout.
+        links: Vec<Link>,
+        watching: Watching,
+    },
     Foreign(Eval),
 }
 
@@ -27,7 +31,7 @@ impl Client {
     /// Connects to nothing.
     pub(super) fn open(
         config: RedisConfig,
-        keyspace: &Keyspace,
+        layout: &Layout,
         warnings: Warnings,
         home: Option<Arc<dyn EventLoop>>,
     ) -> Result<Self> {
@@ -37,7 +41,8 @@ impl Client {
             login: config.login,
             tls: config.tls.map(Tls::new).transpose()?,
             family: config.family,
-            pushes: None,
+            tracks: false,
+            pool: Arc::default(),
             warnings,
             warned: Arc::default(),
             dialling: Arc::default(),
@@ -60,17 +65,19 @@ impl Client {
                 }),
                 nat: Nat(nat_map),
             },
-            Deployment::Cluster { nodes, nat_map } => Topology::Cluster {
-                nodes,
-                key: keyspace.index_key(LockId::generate())?,
-                nat: Nat(nat_map),
-                known: Default::default(),
-            },
+            Deployment::Cluster { nodes, nat_map } => {
+                Topology::Cluster(Cluster::new(nodes, layout.slots(), Nat(nat_map)))
+            }
         };
         let topology = Arc::new(topology);
+        let places = 0..layout.places().len();
+        let link = |place| {
+            let (topology, home) = (Arc::clone(&topology), home.clone());
+            Link::new(topology, place, &dialer, connect_timeout, home)
+        };
         Ok(Self::Native {
-            watching: Watching::new(Arc::clone(&topology), &dialer, connect_timeout),
-            link: Link::new(topology, dialer, connect_timeout, home),
+            links: places.clone().map(link).collect(),
+            watching: Watching::new(&topology, places, &dialer, connect_timeout),
         })
     }
 
@@ -82,19 +89,19 @@ impl Client {
         }
     }
 
-    /// What the script answered.
-    pub(super) async fn run(&self, call: &Call<'_>) -> Result<Value> {
+    /// What the script answered, which is about a lock in this place.
+    pub(super) async fn run(&self, place: usize, call: &Call<'_>) -> Result<Value> {
         match self {
-            Self::Native { link, .. } => link.run(call).await,
+            Self::Native { links, .. } => links[place].run(call).await,
             // In a box: the future of the usual case stays small.
             Self::Foreign(eval) => Box::pin(eval.run(call)).await,
         }
     }
 
     /// Nothing over a client, which cannot tell.
-    pub(super) fn watch(&self, lock_key: &str) -> Option<Box<dyn Watch>> {
+    pub(super) fn watch(&self, place: usize, lock_key: &str) -> Option<Box<dyn Watch>> {
         match self {
-            Self::Native { watching, .. } => Some(watching.watch(lock_key)),
+            Self::Native { watching, .. } => Some(watching.watch(place, lock_key)),
             Self::Foreign(_) => None,
         }
     }
@@ -102,15 +109,15 @@ impl Client {
     /// What went wrong last while calls wait for a connection.
     pub(super) fn obstacle(&self) -> Option<Error> {
         match self {
-            Self::Native { link, .. } => link.obstacle(),
+            Self::Native { links, .. } => links.iter().find_map(Link::obstacle),
             Self::Foreign(_) => None,
         }
     }
 
     pub(super) fn close(&self) {
-        if let Self::Native { link, watching } = self {
+        if let Self::Native { links, watching } = self {
             watching.close();
-            link.close();
+            links.iter().for_each(Link::close);
         }
     }
 }

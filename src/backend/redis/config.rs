@@ -79,7 +79,7 @@ pub(crate) enum Deployment {
     },
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub(crate) enum Node {
     Tcp { host: String, port: u16 },

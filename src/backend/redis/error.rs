@@ -84,6 +84,14 @@ fn from_code(code: &str) -> Error {
     Error::new(kind, message).cause(code)
 }
 
+/// What a script is told that asks for a key whose slot is elsewhere, or has it elsewhere already.
+const NOT_HERE: &str = "access a non local key";
+
+/// Whether a script found only some of what it needs, as the rest is being moved. It did nothing.
+pub(super) fn is_on_its_way(error: &ServerError) -> bool {
+    error.details().is_some_and(|text| text.contains(NOT_HERE))
+}
+
 /// What kind of `ERR` it is, as a code.
 fn wrapped_code(details: &str) -> &str {
     const WRAPPED: [&str; 10] = [
@@ -98,12 +106,13 @@ fn wrapped_code(details: &str) -> &str {
         "MASTERDOWN",
         "CLUSTERDOWN",
     ];
-    const TEXTS: [(&str, &str); 5] = [
+    const TEXTS: [(&str, &str); 6] = [
         ("max number of clients", "MAXCLIENTS"),
         ("invalid password", "WRONGPASS"),
         ("DB index is out of range", "DBINDEX"),
         ("SELECT is not allowed in cluster mode", "DBINDEX"),
         ("would overflow", "SGFENCE"),
+        (NOT_HERE, "TRYAGAIN"),
     ];
     let word = |code: &&str| {
         details
@@ -296,6 +305,10 @@ mod tests {
                 RateLimited,
             ),
             ("ERR max number of clients reached", RateLimited),
+            (
+                "ERR Script attempted to access a non local key in a cluster node script: 0",
+                ServiceUnavailable,
+            ),
             ("SGDATA not a lock", Internal),
             ("SGFENCE counter", Internal),
             ("ERR increment or decrement would overflow", Internal),

@@ -1,19 +1,33 @@
 //! What a server says of itself, and what that means for locks.
 
+use std::collections::HashMap;
+
 use crate::backend::report::Finding;
 
 const CRASH: &str = "a crash forgets what was written since the last snapshot, also fences: \
                      set appendonly to yes";
 
-/// From the answer to INFO.
-pub(super) fn findings(info: &str) -> Vec<Finding> {
-    let info = Info(info);
-    vec![
-        server(&info),
-        persistence(&info),
-        eviction(&info),
-        replication(&info),
-    ]
+/// From the answers to INFO of all servers that have locks: of each kind the worst.
+pub(super) fn findings(infos: &[String]) -> Vec<Finding> {
+    // One server may have answered for several places.
+    let servers: HashMap<_, _> = infos
+        .iter()
+        .map(|info| (Info(info).get("run_id"), Info(info)))
+        .collect();
+    let kinds: [fn(&Info<'_>) -> Finding; 4] = [server, persistence, eviction, replication];
+    let worst = |kind| {
+        servers
+            .values()
+            .map(kind)
+            .max_by_key(|found: &Finding| found.verdict)
+    };
+    let mut found: Vec<Finding> = kinds.into_iter().filter_map(worst).collect();
+    if let [server, ..] = &mut *found
+        && servers.len() > 1
+    {
+        server.value = format!("{}, masters: {}", server.value, servers.len());
+    }
+    found
 }
 
 /// When the server does not say.
@@ -104,7 +118,7 @@ mod tests {
 
     fn judged(name: &str, info: &str) -> (Verdict, String) {
         let info = info.replace(' ', "\r\n");
-        let found = findings(&info);
+        let found = findings(&[info]);
         let found = found.into_iter().find(|found| found.name == name).unwrap();
         (found.verdict, found.advice.unwrap_or_default())
     }
@@ -139,8 +153,17 @@ mod tests {
     }
 
     #[test]
+    fn of_several_servers_the_worst_and_each_once() {
+        let info = |run_id, aof| format!("run_id:{run_id}\r\nredis_version:7\r\naof_enabled:{aof}");
+        let found = findings(&[info("a", 1), info("b", 0), info("c", 1), info("a", 1)]);
+        assert_eq!(found.len(), 4);
+        assert_eq!(found[0].value, "Redis 7, standalone, masters: 3");
+        assert_eq!(found[1].verdict, Warning);
+    }
+
+    #[test]
     fn names_and_versions() {
-        let value = |info: &str| findings(&info.replace(' ', "\r\n"))[0].value.clone();
+        let value = |info: &str| findings(&[info.replace(' ', "\r\n")])[0].value.clone();
         assert_eq!(
             value("redis_version:7.0.15 redis_mode:cluster"),
             "Redis 7.0.15, cluster"

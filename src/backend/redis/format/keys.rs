@@ -1,7 +1,5 @@
 //! The names of the keys in Redis.
 
-use std::borrow::Cow;
-
 use crate::error::{Error, Result};
 use crate::lock::id::LOCK_ID_LENGTH;
 use crate::lock::key::{KeyBudget, hashed_storage_key, nfc, storage_key};
@@ -26,22 +24,11 @@ pub(crate) struct Keyspace {
 }
 
 impl Keyspace {
-    pub(crate) fn new(prefix: &str, cluster: bool, outer: &str) -> Result<Self> {
-        let prefix = prefix.trim_end_matches(':');
-        if prefix.contains("fence:") || prefix.ends_with("fence") {
-            return Err(Error::invalid_argument(
-                "keyPrefix must not contain \"fence:\" or end with \"fence\": locks could overwrite fence counters",
-            ));
-        }
-        let prefix = if cluster && hash_tag(&format!("{outer}{prefix}")).is_none() {
-            Cow::Owned(tagged(prefix, outer)?)
-        } else {
-            Cow::Borrowed(prefix)
-        };
-        let prefix = nfc(&prefix).into_owned();
+    /// The prefix must be one that [`checked`] has returned, perhaps with a tag after it.
+    pub(crate) fn new(prefix: &str, outer: &str) -> Result<Self> {
         let keyspace = Self {
-            start: format!("{outer}{prefix}{}", separator(&prefix)),
-            prefix,
+            start: format!("{outer}{prefix}{}", separator(prefix)),
+            prefix: prefix.to_owned(),
             outer: outer.to_owned(),
         };
         // A prefix that is too long should be told now, not at the first operation.
@@ -100,14 +87,8 @@ impl Keyspace {
     }
 
     /// How the names of fence counters go on, unless they are shortened.
-    pub(crate) fn fence_start(&self) -> String {
+    fn fence_start(&self) -> String {
         format!("fence:{}{}", self.prefix, separator(&self.prefix))
-    }
-
-    /// Whether the lock of the user's key `key` is stored under `name`, to be put after the start.
-    pub(crate) fn is_name_of(&self, name: &str, key: &str) -> bool {
-        let keys = Key::new(key).and_then(|key| self.lock_keys(&key));
-        keys.is_ok_and(|keys| keys.lock.strip_prefix(&self.start) == Some(name))
     }
 
     /// Whether even the fence key of a key with this many bytes fits without being shortened.
@@ -124,27 +105,20 @@ impl Keyspace {
     }
 }
 
-/// What stands between a prefix and a key.
-fn separator(prefix: &str) -> &'static str {
-    if prefix.is_empty() { "" } else { ":" }
-}
-
-/// The part of a key that decides its cluster slot, if it is not the whole key.
-fn hash_tag(key: &str) -> Option<&str> {
-    let (_, rest) = key.split_once('{')?;
-    let (tag, _) = rest.split_once('}')?;
-    (!tag.is_empty()).then_some(tag)
-}
-
-/// All keys of a backend must share one slot, or a script could not touch them together.
-fn tagged(prefix: &str, outer: &str) -> Result<String> {
-    let tagged = format!("{{{prefix}}}");
-    if hash_tag(&format!("{outer}{tagged}")).is_none() {
+/// The prefix as it is used, if it may be.
+pub(crate) fn checked(prefix: &str) -> Result<String> {
+    let prefix = nfc(prefix.trim_end_matches(':')).into_owned();
+    if prefix.contains("fence:") || prefix.ends_with("fence") {
         return Err(Error::invalid_argument(
-            "On Redis Cluster keyPrefix must not be empty: its {hash tag} keeps the keys of a lock in one slot",
+            "keyPrefix must not contain \"fence:\" or end with \"fence\": locks could overwrite fence counters",
         ));
     }
-    Ok(tagged)
+    Ok(prefix)
+}
+
+/// What stands between a prefix and a key.
+pub(crate) fn separator(prefix: &str) -> &'static str {
+    if prefix.is_empty() { "" } else { ":" }
 }
 
 #[cfg(test)]
@@ -152,8 +126,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn keys(prefix: &str, cluster: bool, key: &str) -> LockKeys {
-        Keyspace::new(prefix, cluster, "")
+    fn keys(prefix: &str, key: &str) -> LockKeys {
+        Keyspace::new(prefix, "")
             .unwrap()
             .lock_keys(&Key::new(key).unwrap())
             .unwrap()
@@ -162,15 +136,15 @@ mod tests {
     #[test]
     fn as_specified() {
         assert_eq!(
-            keys("syncguard", false, "resource:123"),
+            keys("syncguard", "resource:123"),
             LockKeys {
                 lock: "syncguard:resource:123".to_owned(),
                 fence: "syncguard:fence:syncguard:resource:123".to_owned(),
             }
         );
-        assert_eq!(keys("", false, "a").fence, "fence:a");
+        assert_eq!(keys("", "a").fence, "fence:a");
         let id = LockId::generate();
-        let keyspace = Keyspace::new("app:", false, "outer:").unwrap();
+        let keyspace = Keyspace::new("app", "outer:").unwrap();
         assert_eq!(
             keyspace.index_key(id).unwrap(),
             format!("outer:app:id:{}", id.as_str())
@@ -180,11 +154,11 @@ mod tests {
     #[test]
     fn keys_that_look_like_ours_are_hashed() {
         for key in ["fence:syncguard:x", "id:AAAAAAAAAAAAAAAAAAAAAA"] {
-            let keys = keys("syncguard", false, key);
+            let keys = keys("syncguard", key);
             assert_eq!(keys.lock.len(), "syncguard:".len() + 22);
             assert_eq!(keys.fence, format!("syncguard:fence:{}", keys.lock));
         }
-        assert_eq!(keys("", false, "fence:x").lock.len(), 22);
+        assert_eq!(keys("", "fence:x").lock.len(), 22);
     }
 
     #[test]
@@ -199,36 +173,19 @@ mod tests {
             "id:AAAAAAAAAAAAAAAAAAAAAAA",
             "id:AAAAAAAAAAAAAAAAAAAAA=",
         ] {
-            assert_eq!(
-                keys("syncguard", false, key).lock,
-                format!("syncguard:{key}")
-            );
+            assert_eq!(keys("syncguard", key).lock, format!("syncguard:{key}"));
         }
-        assert_eq!(keys("", false, "id:42").lock, "id:42");
-    }
-
-    #[test]
-    fn cluster_prefixes_get_a_hash_tag_unless_they_have_one() {
-        assert_eq!(keys("app:", true, "k").lock, "{app}:k");
-        assert_eq!(keys("a{b}c", true, "k").lock, "a{b}c:k");
-        assert_eq!(keys("a{}", true, "k").lock, "{a{}}:k");
-        for bad in ["", ":", "}x"] {
-            assert!(Keyspace::new(bad, true, "").is_err(), "{bad}");
-        }
-        let keyspace = Keyspace::new("app", true, "{t}:").unwrap();
-        assert_eq!(
-            keyspace.lock_keys(&Key::new("k").unwrap()).unwrap().lock,
-            "{t}:app:k"
-        );
+        assert_eq!(keys("", "id:42").lock, "id:42");
     }
 
     #[test]
     fn dangerous_prefixes_are_refused() {
         for bad in ["fence", "app:fence", "app:fence:", "fence:x", "a:fence:b"] {
-            assert!(Keyspace::new(bad, false, "").is_err(), "{bad}");
+            assert!(checked(bad).is_err(), "{bad}");
         }
-        assert!(Keyspace::new(&"p".repeat(960), false, "").is_err());
-        assert!(Keyspace::new(&"p".repeat(900), false, "").is_ok());
+        assert_eq!(checked("app::").unwrap(), "app");
+        assert!(Keyspace::new(&"p".repeat(960), "").is_err());
+        assert!(Keyspace::new(&"p".repeat(900), "").is_ok());
     }
 
     const LIKE_OURS: &str =
@@ -240,23 +197,14 @@ mod tests {
         fn as_made_step_by_step(prefix in "[a-zé:]{0,4}", repeat in 1usize..300, key in "[a-zé]{1,2}") {
             let prefix = prefix.repeat(repeat);
             let key = key.repeat(repeat.min(120));
-            let Ok(keyspace) = Keyspace::new(&prefix, false, "") else { return Ok(()) };
-            let lock = storage_key(&prefix, &key, BUDGET).unwrap();
-            let fence = storage_key(&prefix, &format!("fence:{lock}"), BUDGET).unwrap();
+            let prefix = prefix.trim_end_matches(':');
+            let Ok(keyspace) = Keyspace::new(prefix, "") else { return Ok(()) };
+            let lock = storage_key(prefix, &key, BUDGET).unwrap();
+            let fence = storage_key(prefix, &format!("fence:{lock}"), BUDGET).unwrap();
             prop_assert_eq!(keyspace.lock_keys(&Key::new(&key).unwrap()).unwrap(), LockKeys { lock, fence });
             let id = LockId::generate();
-            let index = storage_key(&prefix, &format!("id:{}", id.as_str()), BUDGET).unwrap();
+            let index = storage_key(prefix, &format!("id:{}", id.as_str()), BUDGET).unwrap();
             prop_assert_eq!(keyspace.index_key(id).unwrap(), index);
-        }
-
-        #[test]
-        fn keys_of_a_cluster_share_a_tag(prefix in "[a{}:]{1,6}", key in "[a{}:]{1,6}") {
-            let Ok(keyspace) = Keyspace::new(&prefix, true, "") else { return Ok(()) };
-            let keys = keyspace.lock_keys(&Key::new(&key).unwrap()).unwrap();
-            let index = keyspace.index_key(LockId::generate()).unwrap();
-            prop_assert!(hash_tag(&keys.lock).is_some());
-            prop_assert_eq!(hash_tag(&keys.lock), hash_tag(&keys.fence));
-            prop_assert_eq!(hash_tag(&keys.lock), hash_tag(&index));
         }
 
         #[test]
@@ -266,7 +214,7 @@ mod tests {
             a in LIKE_OURS,
             b in LIKE_OURS,
         ) {
-            let keyspace = Keyspace::new(&prefix, false, &outer).unwrap();
+            let keyspace = Keyspace::new(&prefix, &outer).unwrap();
             let keys = |key: &str| keyspace.lock_keys(&Key::new(key).unwrap()).unwrap();
             let lock = keys(&a).lock;
             prop_assert_ne!(&lock, &keys(&b).fence);

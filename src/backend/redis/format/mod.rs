@@ -1,9 +1,11 @@
 //! What is stored and how it is asked for. Pure.
 //!
-//! [`keys`] and [`json`] are names and data, [`scripts`] the operations (each is one Lua script, so it
-//! is atomic), [`reply`] their answers.
+//! [`keys`] and [`json`] are names and data, [`layout`] where in a cluster they are, [`scripts`] the
+//! operations (each is one Lua script, so it is atomic), [`reply`] their answers.
 
 pub(super) mod json;
 pub(super) mod keys;
+pub(super) mod layout;
 pub(super) mod reply;
 pub(super) mod scripts;
+mod slots;

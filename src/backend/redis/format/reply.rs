@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{FromRedisValue, Value};
 use serde::Deserialize;
 
-use super::keys::Keyspace;
+use super::layout::Layout;
 use super::scripts::Form;
 use crate::backend::redis::error;
 use crate::backend::{
@@ -142,14 +142,14 @@ fn record(json: &[u8]) -> Result<LockRecord> {
 }
 
 /// Of what was found under our names, those that really are locks.
-pub(crate) fn page(reply: Value, keyspace: &Keyspace) -> Result<Page> {
+pub(crate) fn page(reply: Value, layout: &Layout) -> Result<Page> {
     let mut values = read::<Vec<Vec<u8>>>(reply)?.into_iter();
     let next = values.next().ok_or_else(error::unexpected_reply)?;
     let next = String::from_utf8(next).map_err(|_| error::unexpected_reply())?;
     let mut locks = Vec::new();
     while let (Some(name), Some(stored)) = (values.next(), values.next()) {
         if let Ok(lock) = record(&stored)
-            && str::from_utf8(&name).is_ok_and(|name| keyspace.is_name_of(name, &lock.key))
+            && str::from_utf8(&name).is_ok_and(|name| layout.is_name_of(name, &lock.key))
         {
             locks.push(lock);
         }

@@ -12,6 +12,7 @@ pub(super) mod wire;
 use std::collections::VecDeque;
 use std::net::TcpStream;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,12 +48,20 @@ pub(crate) struct Lane {
 
 /// Where a connection keeps its lane, when it has one.
 #[derive(Default)]
-pub(crate) struct LaneSlot(Mutex<Option<Arc<Lane>>>);
+pub(crate) struct LaneSlot {
+    lane: Mutex<Option<Arc<Lane>>>,
+    claimed: AtomicBool,
+}
 
 impl LaneSlot {
     /// Sends the call; nothing when it has to go another way.
     pub(crate) fn send(&self, call: &Call<'_>) -> Option<Answer> {
         self.lock().as_ref()?.send(call)
+    }
+
+    /// Whether nobody has done so: then the caller is to make one.
+    pub(crate) fn claim(&self) -> bool {
+        !self.claimed.swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn set(&self, lane: Arc<Lane>) {
@@ -64,7 +73,7 @@ impl LaneSlot {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Lane>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lane.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -257,7 +257,7 @@ async fn options() {
         r#"{"host":"x"}"#,
         r#"{"keyPrefix":"a:fence"}"#,
         r#"{"operationTimeoutMs":0}"#,
-        r#"{"cluster":true,"keyPrefix":""}"#,
+        r#"{"cluster":true,"keyPrefix":"a{"}"#,
     ] {
         let error = open(bad).err().unwrap();
         assert_eq!(error.code, ErrorCode::InvalidArgument, "{bad}");
@@ -270,7 +270,7 @@ async fn options() {
     let _ = cluster.is_locked(&Key::new("k").unwrap()).await;
     assert_eq!(
         mock.questions.lock().unwrap()[0]["keys"],
-        json!(["{app}:k"])
+        json!(["app:{7xz}:k"])
     );
 }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::server::{Server, backend, free_port, pour, request};
+use super::server::{Server, backend, free_port, pour, request, request_to};
 use crate::backend::{AcquireOutcome, Backend, ReleaseOutcome};
 use crate::error::ErrorCode;
 
@@ -42,7 +42,8 @@ async fn messages_name_the_place() {
     ] {
         let login = r#","login":{"username":"ursula","password":"hunter2"}"#;
         let backend = super::server::deployment(&deployment, &format!("{QUICK}{login}")).unwrap();
-        let error = backend.acquire(&request("secret", 1000)).await.unwrap_err();
+        let lock = request_to(&backend, "secret", 1000);
+        let error = backend.acquire(&lock).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::ServiceUnavailable);
         assert!(error.message.contains(&place), "{}", error.message);
         let text = format!("{error:?}");

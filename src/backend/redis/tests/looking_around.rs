@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::server::{Server, Via, deployment, over_both, request};
+use super::server::{Server, Via, deployment, over_both, request, request_to};
 use crate::backend::redis::RedisBackend;
 use crate::backend::{AcquireOutcome, Backend, LockRecord, Miss, ReleaseOutcome};
 use crate::error::ErrorCode;
@@ -121,7 +121,18 @@ async fn pages_are_small_and_none_is_missed(via: Via) {
 async fn a_place_that_is_none_is_refused(via: Via) {
     let server = Server::start(&[]).await;
     let backend = via.backend(&server, "");
-    for bad in ["", "x", "-1", "+1", " 1", "18446744073709551616", "1\r\n"] {
+    for bad in [
+        "",
+        "x",
+        "-1",
+        "+1",
+        " 1",
+        "18446744073709551616",
+        "1\r\n",
+        "1:0",
+        ":0",
+        "0:",
+    ] {
         let error = backend.list(Some(bad), 10).await.err().unwrap();
         assert_eq!(error.code, ErrorCode::InvalidArgument, "{bad}");
     }
@@ -208,7 +219,8 @@ async fn in_a_cluster(via: Via) {
     };
     let names: BTreeSet<String> = (0..50).map(|i| format!("k{i}")).collect();
     for name in &names {
-        backend.acquire(&request(name, 30_000)).await.unwrap();
+        let lock = request_to(&backend, name, 30_000);
+        backend.acquire(&lock).await.unwrap();
     }
     assert_eq!(keys(&backend).await, names);
     for name in &names {

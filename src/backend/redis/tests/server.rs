@@ -12,7 +12,7 @@ use redis::{Cmd, FromRedisValue};
 
 use super::client::Forward;
 use crate::backend::redis::RedisBackend;
-use crate::backend::{AcquireRequest, Warnings};
+use crate::backend::{AcquireRequest, Backend, Warnings};
 use crate::error::Result;
 use crate::lock::{Key, LockId, Ttl};
 
@@ -197,6 +197,15 @@ pub fn request(key: &str, ms: u32) -> AcquireRequest {
         key: Key::new(key).unwrap(),
         lock_id: LockId::generate(),
         ttl: ttl(ms),
+    }
+}
+
+/// The same, with an id that this backend finds it by.
+pub fn request_to(backend: &RedisBackend, key: &str, ms: u32) -> AcquireRequest {
+    let request = request(key, ms);
+    AcquireRequest {
+        lock_id: backend.new_lock_id(&request.key),
+        ..request
     }
 }
 

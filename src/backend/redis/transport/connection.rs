@@ -9,8 +9,7 @@ use futures_util::future::poll_fn;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, RedisConnectionInfo, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Notify;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Notify, broadcast};
 use tokio_util::sync::CancellationToken;
 
 use super::bounded::Bounded;
@@ -24,7 +23,8 @@ use crate::error::Result;
 /// Requests that may wait to be written. More than that wait for their turn.
 const QUEUE: usize = 1 << 16;
 
-pub(crate) type Pushes = UnboundedSender<PushInfo>;
+/// Pushes that a slow listener may fall behind with. It learns of it.
+const PUSHES: usize = 1 << 10;
 
 pub(crate) struct Connection {
     node: Node,
@@ -35,6 +35,8 @@ pub(crate) struct Connection {
     watchdog: Arc<Watchdog>,
     /// From time to time while anybody waits.
     tick: Arc<Notify>,
+    /// What the server pushes, if it is to track what is read.
+    pushes: Option<broadcast::Sender<PushInfo>>,
     /// The same server's, for requests of the event loop.
     lane: Arc<LaneSlot>,
     /// Cancelled when the connection is over, and to end it.
@@ -45,12 +47,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// With `pushes` the server must know HELLO.
+    /// One that tracks needs a server that knows HELLO.
     pub(crate) async fn open<S>(
         node: &Node,
         stream: S,
         limit: Duration,
-        pushes: Option<Pushes>,
+        tracks: bool,
     ) -> Result<Self>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -60,7 +62,8 @@ impl Connection {
         let mut config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUE);
-        if let Some(pushes) = pushes {
+        let pushes = tracks.then(|| broadcast::Sender::new(PUSHES));
+        if let Some(pushes) = pushes.clone() {
             // It insists on a greeting, but HELLO is all that it says.
             greeting = greeting.set_protocol(ProtocolVersion::RESP3);
             config = config.set_push_sender(pushes);
@@ -97,6 +100,7 @@ impl Connection {
             driver,
             watchdog,
             tick,
+            pushes,
             lane: Arc::default(),
             over,
             opened: Instant::now(),
@@ -152,6 +156,11 @@ impl Connection {
 
     pub(crate) fn lane(&self) -> Arc<LaneSlot> {
         Arc::clone(&self.lane)
+    }
+
+    /// What the server pushes from now on.
+    pub(crate) fn pushes(&self) -> Option<broadcast::Receiver<PushInfo>> {
+        self.pushes.as_ref().map(broadcast::Sender::subscribe)
     }
 
     pub(crate) fn node(&self) -> &Node {

@@ -13,8 +13,9 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Connection, Pushes};
+use super::connection::Connection;
 use super::lent::lend;
+use super::pool::Pool;
 use crate::backend::Warnings;
 use crate::backend::redis::config::{Login, Node};
 use crate::backend::redis::error;
@@ -31,8 +32,10 @@ pub(crate) struct Dialer {
     pub(crate) tls: Option<Tls>,
     pub(crate) family: Option<u8>,
     pub(crate) operation_timeout: Duration,
-    /// Where the pushes of a server go that is to track what is read.
-    pub(crate) pushes: Option<Pushes>,
+    /// Whether servers are to push what happens to the keys that are read.
+    pub(crate) tracks: bool,
+    /// Connections that are shared.
+    pub(crate) pool: Arc<Pool>,
     pub(crate) warnings: Warnings,
     /// Once is enough.
     pub(crate) warned: Arc<AtomicBool>,
@@ -47,6 +50,18 @@ impl Dialer {
         self.connect(node)
             .await
             .map_err(|error| error::while_greeting(node, error))
+    }
+
+    /// The same, shared with all who reach for this server.
+    pub(crate) async fn reach(&self, node: &Node) -> Result<Arc<Connection>> {
+        // Perhaps it is another who dials it.
+        *self.dialling() = Some((node.clone(), false));
+        self.pool.get(self, node).await
+    }
+
+    /// The servers that are shared just now.
+    pub(crate) fn connected(&self) -> Vec<Node> {
+        self.pool.connected()
     }
 
     /// What it means that dialling took too long.
@@ -96,14 +111,14 @@ impl Dialer {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let limit = self.operation_timeout;
-        let Some(pushes) = self.pushes.clone() else {
-            let connection = Connection::open(node, stream, limit, None).await?;
+        if !self.tracks {
+            let connection = Connection::open(node, stream, limit, false).await?;
             self.greet(&connection).await?;
             return Ok(connection);
-        };
+        }
         // Then again by the driver, which would hide why it fails.
         let stream = self.greeted(node, stream).await?;
-        timeout(limit, Connection::open(node, stream, limit, Some(pushes)))
+        timeout(limit, Connection::open(node, stream, limit, true))
             .await
             .map_err(|_| error::silent())?
     }
@@ -159,7 +174,7 @@ impl Dialer {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (lent, owner) = lend(stream);
-        let connection = Connection::open(node, lent, self.operation_timeout, None).await?;
+        let connection = Connection::open(node, lent, self.operation_timeout, false).await?;
         self.greet(&connection).await?;
         connection.let_go();
         owner.take().ok_or_else(error::lost)
@@ -257,7 +272,7 @@ impl Dialer {
             Value::ServerError(error) => return Err(error::from_server(&error)),
             _ => {}
         }
-        if self.pushes.is_some() {
+        if self.tracks {
             track(connection).await?;
         }
         Ok(())

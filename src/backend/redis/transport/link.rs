@@ -26,6 +26,8 @@ pub(crate) struct Link {
 
 struct Shared {
     topology: Arc<Topology>,
+    /// Of the locks that it is for.
+    place: usize,
     dialer: Dialer,
     connect_timeout: Duration,
     home: Option<Arc<dyn EventLoop>>,
@@ -67,14 +69,19 @@ impl Backoff {
 impl Link {
     pub(crate) fn new(
         topology: Arc<Topology>,
-        dialer: Dialer,
+        place: usize,
+        dialer: &Dialer,
         connect_timeout: Duration,
         home: Option<Arc<dyn EventLoop>>,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 topology,
-                dialer,
+                place,
+                dialer: Dialer {
+                    dialling: Arc::default(),
+                    ..dialer.clone()
+                },
                 connect_timeout,
                 home,
                 state: watch::Sender::new(State::Idle),
@@ -110,11 +117,13 @@ impl Link {
     ) -> Result<Value> {
         let Shared {
             topology,
+            place,
             connect_timeout,
             ..
         } = &*self.shared;
         let give_up = Instant::now() + *connect_timeout;
         let mut backoff = Backoff::new(*connect_timeout);
+        let mut was_moved = false;
         loop {
             let (connection, mut error) = match refused.take() {
                 Some(refused) => refused,
@@ -134,22 +143,24 @@ impl Link {
             }
             if error.kind() == Some(ServerErrorKind::Ask) && topology.can_change() {
                 match self.ask_elsewhere(call, &error).await? {
-                    Value::ServerError(other) => error = other,
-                    value => return Ok(value),
+                    Some(Value::ServerError(other)) => error = other,
+                    Some(value) => return Ok(value),
+                    None => {}
                 }
             }
             match error.kind() {
                 Some(ServerErrorKind::Moved) => {
-                    topology.moved(redirect(&error));
-                    connection.end();
+                    topology.moved(*place, redirect(&error));
+                    self.leave(&connection);
                 }
                 // Also for a plain server: its name may lead to another one by now.
                 Some(
                     ServerErrorKind::ReadOnly
                     | ServerErrorKind::MasterDown
                     | ServerErrorKind::ClusterDown,
-                ) => connection.end(),
+                ) => self.leave(&connection),
                 Some(ServerErrorKind::TryAgain | ServerErrorKind::Ask) => {}
+                _ if error::is_on_its_way(&error) => {}
                 _ => return Err(error::from_server(&error)),
             }
             if !topology.can_change() {
@@ -158,8 +169,24 @@ impl Link {
             if Instant::now() >= give_up {
                 return Err(error::from_server(&error));
             }
+            let is_moved = error.kind() == Some(ServerErrorKind::Moved);
+            // Whoever is sent on once too often waits, as all who find nobody do.
+            if is_moved && !std::mem::replace(&mut was_moved, true) {
+                continue;
+            }
             backoff.wait().await;
         }
+    }
+
+    /// The next request finds another connection. This one serves those who have it, and other places.
+    fn leave(&self, connection: &Arc<Connection>) {
+        self.shared.state.send_if_modified(|state| {
+            let is_current = matches!(state, State::Up(up) if Arc::ptr_eq(up, connection));
+            if is_current {
+                *state = State::Idle;
+            }
+            is_current
+        });
     }
 
     pub(crate) fn close(&self) {
@@ -219,8 +246,9 @@ impl Link {
         }
     }
 
-    /// The slot is being moved, and this key's part is over there already.
-    async fn ask_elsewhere(&self, call: &Call<'_>, refused: &ServerError) -> Result<Value> {
+    /// The slot is being moved, and this key's part is over there already. Nothing when it has come
+    /// only in part.
+    async fn ask_elsewhere(&self, call: &Call<'_>, refused: &ServerError) -> Result<Option<Value>> {
         let Shared {
             topology,
             dialer,
@@ -232,7 +260,14 @@ impl Link {
             .await
             .map_err(|_| dialer.timed_out())??;
         connection.ask(&redis::cmd("ASKING")).await?;
-        connection.ask(&call.by_text()).await
+        let answer = connection.ask(&call.by_text()).await?;
+        // An index may come before its lock: then there is a lock, though it was not found.
+        if let ([index], Value::Nil | Value::Int(-1)) = (call.keys, &answer) {
+            connection.ask(&redis::cmd("ASKING")).await?;
+            let index = connection.ask(redis::cmd("GET").arg(*index)).await?;
+            return Ok((index == Value::Nil).then_some(answer));
+        }
+        Ok(Some(answer))
     }
 }
 
@@ -249,11 +284,12 @@ async fn connect(shared: Arc<Shared>) {
     let mut backoff = Backoff::new(shared.connect_timeout);
     loop {
         // When one of several servers is asked for the way, a dead one must leave time for the others.
-        let attempt = shared
-            .topology
-            .connect(&shared.dialer, shared.connect_timeout / 3);
+        let attempt =
+            shared
+                .topology
+                .connect(shared.place, &shared.dialer, shared.connect_timeout / 3);
         let error = match timeout(shared.connect_timeout, attempt).await {
-            Ok(Ok(connection)) => return keep(shared, Arc::new(connection)).await,
+            Ok(Ok(connection)) => return keep(shared, connection).await,
             Ok(Err(error)) => error,
             Err(_) => shared.dialer.timed_out(),
         };
@@ -277,11 +313,14 @@ async fn connect(shared: Arc<Shared>) {
     }
 }
 
-/// Gives the connection a lane. Without one it is as good, only slower.
+/// Gives the connection a lane, if nobody has. Without one it is as good, only slower.
 fn open_lane(shared: &Shared, connection: &Connection) {
     let Some(home) = shared.home.clone() else {
         return;
     };
+    if !connection.lane().claim() {
+        return;
+    }
     let dialer = Dialer {
         dialling: Arc::default(),
         ..shared.dialer.clone()

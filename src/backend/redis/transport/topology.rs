@@ -1,15 +1,18 @@
 //! Finding the server that takes the writes.
 //!
-//! All keys of a backend are in one place, also in a cluster (they share a hash tag), so there is
-//! always exactly one such server at a time, and one connection to it is enough.
+//! There is exactly one at a time for each place that locks are in. Only a [`Cluster`] can have more
+//! than one place.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use redis::{FromRedisValue, Value};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
+use super::cluster::Cluster;
 use super::connection::Connection;
 use super::dialer::Dialer;
 use crate::backend::redis::config::Node;
@@ -25,28 +28,17 @@ pub(crate) enum Topology {
         dialer: Box<Dialer>,
         nat: Nat,
     },
-    Cluster {
-        nodes: Vec<Node>,
-        /// Any key of the backend: tells the slot.
-        key: String,
-        nat: Nat,
-        known: Mutex<Known>,
-    },
+    Cluster(Cluster),
 }
+
+/// When the next of several servers is asked, if the one before has not answered by then.
+const NEXT: Duration = Duration::from_millis(200);
 
 /// Where servers are reached that call themselves `host:port`.
 pub(crate) struct Nat(pub(crate) HashMap<String, Node>);
 
-/// What a cluster told us last.
-#[derive(Default)]
-pub(crate) struct Known {
-    /// Where a server said that our slot is now.
-    moved_to: Option<Node>,
-    masters: Vec<Node>,
-}
-
 impl Nat {
-    fn node(&self, host: &str, port: u16) -> Node {
+    pub(super) fn node(&self, host: &str, port: u16) -> Node {
         match self.0.get(&format!("{host}:{port}")) {
             Some(node) => node.clone(),
             None => Node::tcp(host, port),
@@ -61,9 +53,14 @@ impl Topology {
     }
 
     /// `limit` bounds each server that is asked for the way.
-    pub(crate) async fn connect(&self, dialer: &Dialer, limit: Duration) -> Result<Connection> {
+    pub(crate) async fn connect(
+        &self,
+        place: usize,
+        dialer: &Dialer,
+        limit: Duration,
+    ) -> Result<Arc<Connection>> {
         match self {
-            Self::Server(node) => dialer.dial(node).await,
+            Self::Server(node) => dialer.dial(node).await.map(Arc::new),
             Self::Sentinel {
                 sentinels,
                 name,
@@ -76,48 +73,23 @@ impl Topology {
                 let master = first_answer(sentinels, answers, limit).await?;
                 let connection = dialer.dial(&master).await?;
                 expect_master(&master, &connection).await?;
-                Ok(connection)
+                Ok(Arc::new(connection))
             }
-            Self::Cluster {
-                nodes,
-                key,
-                nat,
-                known,
-            } => {
-                let (moved_to, mut candidates) = {
-                    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                    (known.moved_to.take(), known.masters.clone())
-                };
-                if let Some(node) = moved_to
-                    && let Ok(Ok(connection)) = timeout(limit, dialer.dial(&node)).await
-                {
-                    return Ok(connection);
-                }
-                candidates.extend(nodes.iter().cloned());
-                let answers = candidates
-                    .iter()
-                    .map(|node| owner_of_slot(dialer, node, key, nat));
-                let (owner, masters) = first_answer(&candidates, answers, limit).await?;
-                known.lock().unwrap_or_else(PoisonError::into_inner).masters = masters;
-                dialer.dial(&owner).await
-            }
+            Self::Cluster(cluster) => cluster.connect(place, dialer, limit).await,
         }
     }
 
-    /// A server of the cluster said that our slot is at `address` now.
-    pub(crate) fn moved(&self, address: &str) {
-        if let Self::Cluster { nat, known, .. } = self
-            && let Some(node) = parse_address(address, nat)
-        {
-            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.moved_to = Some(node);
+    /// A server of the cluster said that this place is at `address` now.
+    pub(crate) fn moved(&self, place: usize, address: &str) {
+        if let Self::Cluster(cluster) = self {
+            cluster.moved(place, address);
         }
     }
 
-    /// A connection to a server that our slot is on its way to.
+    /// A connection to a server that one of our slots is on its way to.
     pub(crate) async fn connect_to(&self, dialer: &Dialer, address: &str) -> Result<Connection> {
         match self {
-            Self::Cluster { nat, .. } => match parse_address(address, nat) {
+            Self::Cluster(cluster) => match cluster.node(address) {
                 Some(node) => dialer.dial(&node).await,
                 None => Err(error::unexpected_reply()),
             },
@@ -126,27 +98,31 @@ impl Topology {
     }
 }
 
-/// `host:port`; the host may be an IPv6 address. An empty host would be the one that answered,
-/// which is found by asking again.
-fn parse_address(address: &str, nat: &Nat) -> Option<Node> {
-    let (host, port) = address.rsplit_once(':')?;
-    let port = port.parse().ok()?;
-    (!host.is_empty()).then(|| nat.node(host, port))
-}
-
-/// Asks one node after the other. An error that speaks of our own settings counts only when
-/// nobody can answer: one misconfigured node must not stop us.
-async fn first_answer<T>(
+/// Asks one node after the other; one that takes long does not hold up the next. An error that
+/// speaks of our own settings counts only when nobody can answer: one misconfigured node must not
+/// stop us.
+pub(super) async fn first_answer<T>(
     nodes: &[Node],
     answers: impl Iterator<Item = impl Future<Output = Result<T>>>,
     limit: Duration,
 ) -> Result<T> {
     let mut failure: Option<Error> = None;
-    for (node, answer) in nodes.iter().zip(answers) {
-        let error = match timeout(limit, answer).await {
-            Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => error,
-            Err(_) => error::unreachable(node, "timed out"),
+    let mut next = nodes.iter().zip(answers);
+    let mut asked = FuturesUnordered::new();
+    loop {
+        let more = next.next();
+        let is_last = more.is_none();
+        asked.extend(more.map(|(node, answer)| async move {
+            let late = || Err(error::unreachable(node, "timed out"));
+            timeout(limit, answer).await.unwrap_or_else(|_| late())
+        }));
+        let error = tokio::select! {
+            answer = asked.next() => match answer {
+                Some(Ok(answer)) => return Ok(answer),
+                Some(Err(error)) => error,
+                None => break,
+            },
+            () = sleep(NEXT), if !is_last => continue,
         };
         if error.code != ErrorCode::ServiceUnavailable || failure.is_none() {
             failure = Some(error);
@@ -187,61 +163,6 @@ async fn expect_master(master: &Node, connection: &Connection) -> Result<()> {
     }
 }
 
-/// The master that has the slot of `key`, and all masters.
-async fn owner_of_slot(
-    dialer: &Dialer,
-    asked: &Node,
-    key: &str,
-    nat: &Nat,
-) -> Result<(Node, Vec<Node>)> {
-    let connection = dialer.dial(asked).await?;
-    let mut command = redis::cmd("CLUSTER");
-    command.arg("KEYSLOT").arg(key);
-    let slot: u16 = match connection.ask(&command).await? {
-        Value::ServerError(error) => return Err(error::not_a_cluster(&error)),
-        value => read(value)?,
-    };
-    let mut command = redis::cmd("CLUSTER");
-    command.arg("SLOTS");
-    let ranges: Vec<Vec<Value>> = match connection.ask(&command).await? {
-        Value::ServerError(error) => return Err(error::from_server(&error)),
-        value => read(value)?,
-    };
-    let mut owner = None;
-    let mut masters = Vec::new();
-    for range in ranges {
-        let mut fields = range.into_iter();
-        let (Some(first), Some(last), Some(master)) = (fields.next(), fields.next(), fields.next())
-        else {
-            return Err(error::unexpected_reply());
-        };
-        let Value::Array(master) = master else {
-            return Err(error::unexpected_reply());
-        };
-        let mut master = master.into_iter();
-        let host: Option<String> = read(master.next().unwrap_or(Value::Nil))?;
-        let port: u16 = read(master.next().unwrap_or(Value::Nil))?;
-        // A node that does not know its own address means: the one you reached me at.
-        let node = match (host.as_deref(), asked) {
-            (None | Some("" | "?"), Node::Tcp { host, .. }) => Node::tcp(host, port),
-            (None | Some("" | "?"), Node::Unix { .. }) => return Err(error::unexpected_reply()),
-            (Some(host), _) => nat.node(host, port),
-        };
-        if (read::<u16>(first)?..=read::<u16>(last)?).contains(&slot) {
-            owner = Some(node.clone());
-        }
-        if !masters.contains(&node) {
-            masters.push(node);
-        }
-    }
-    match owner {
-        Some(owner) => Ok((owner, masters)),
-        None => Err(Error::unavailable(
-            "No server of the Redis Cluster has our slot",
-        )),
-    }
-}
-
-fn read<T: FromRedisValue>(value: Value) -> Result<T> {
+pub(super) fn read<T: FromRedisValue>(value: Value) -> Result<T> {
     T::from_redis_value(value).map_err(|_| error::unexpected_reply())
 }

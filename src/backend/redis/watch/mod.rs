@@ -13,6 +13,8 @@ mod keys;
 mod tracker;
 
 use std::future::pending;
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,14 +27,18 @@ use super::transport::topology::Topology;
 use crate::backend::Watch;
 use keys::{WatchedKey, WatchedKeys};
 
-/// All watches of a backend. None of them works any more when this is dropped.
-pub(super) struct Watching(Arc<Shared>);
+/// All watches of a backend, by the places of their locks. None of them works any more when this is
+/// dropped.
+pub(super) struct Watching(Vec<Arc<Shared>>);
 
 /// Neither the backend nor its other connection is kept by those who have this.
 struct Shared {
     topology: Arc<Topology>,
+    place: usize,
     dialer: Dialer,
     connect_timeout: Duration,
+    /// That waiters poll: once for all places.
+    noted: Arc<AtomicBool>,
     state: Mutex<State>,
     /// There is a look to start, or nobody watches any more.
     work: Notify,
@@ -43,34 +49,49 @@ struct Shared {
 struct State {
     keys: WatchedKeys,
     has_tracker: bool,
-    noted: bool,
 }
 
 impl Watching {
-    pub(super) fn new(topology: Arc<Topology>, dialer: &Dialer, connect_timeout: Duration) -> Self {
-        Self(Arc::new(Shared {
-            topology,
+    pub(super) fn new(
+        topology: &Arc<Topology>,
+        places: Range<usize>,
+        dialer: &Dialer,
+        connect_timeout: Duration,
+    ) -> Self {
+        let dialer = Dialer {
+            tracks: true,
+            pool: Arc::default(),
+            ..dialer.clone()
+        };
+        let noted = Arc::default();
+        let shared = |place| Shared {
+            topology: Arc::clone(topology),
+            place,
             dialer: Dialer {
                 dialling: Arc::default(),
                 ..dialer.clone()
             },
             connect_timeout,
+            noted: Arc::clone(&noted),
             state: Mutex::default(),
             work: Notify::new(),
             closed: CancellationToken::new(),
-        }))
+        };
+        Self(places.map(shared).map(Arc::new).collect())
     }
 
-    pub(super) fn watch(&self, lock_key: &str) -> Box<dyn Watch> {
+    pub(super) fn watch(&self, place: usize, lock_key: &str) -> Box<dyn Watch> {
         Box::new(RedisWatch {
-            shared: Arc::clone(&self.0),
+            shared: Arc::clone(&self.0[place]),
             key: lock_key.as_bytes().into(),
             changed: None,
         })
     }
 
     pub(super) fn close(&self) {
-        self.0.closed.cancel();
+        for shared in &self.0 {
+            shared.closed.cancel();
+        }
     }
 }
 

@@ -1,19 +1,20 @@
 //! The connection on which the server pushes.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::{PushInfo, PushKind, ServerErrorKind, Value};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Shared;
 use super::keys::{Look, WatchedKeys};
 use crate::backend::redis::error;
 use crate::backend::redis::transport::connection::Connection;
-use crate::backend::redis::transport::dialer::Dialer;
 use crate::backend::redis::transport::link::{Backoff, redirect};
 use crate::error::{Error, ErrorCode, Result};
 
@@ -27,8 +28,8 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 6
 const STEADY: Duration = Duration::from_secs(5);
 
 struct Tracked {
-    connection: Connection,
-    pushes: UnboundedReceiver<PushInfo>,
+    connection: Arc<Connection>,
+    pushes: Receiver<PushInfo>,
 }
 
 pub(super) async fn run(shared: Arc<Shared>) {
@@ -62,16 +63,12 @@ async fn track(shared: &Shared) {
 }
 
 async fn connect(shared: &Shared) -> Result<Tracked> {
-    let (sender, pushes) = unbounded_channel();
-    let dialer = Dialer {
-        pushes: Some(sender),
-        ..shared.dialer.clone()
-    };
-    let limit = shared.connect_timeout;
-    let connecting = shared.topology.connect(&dialer, limit / 3);
+    let (dialer, limit) = (&shared.dialer, shared.connect_timeout);
+    let connecting = shared.topology.connect(shared.place, dialer, limit / 3);
     let connection = timeout(limit, connecting)
         .await
         .map_err(|_| dialer.timed_out())??;
+    let pushes = connection.pushes().ok_or_else(error::lost)?;
     Ok(Tracked { connection, pushes })
 }
 
@@ -84,7 +81,7 @@ fn may_pass(error: &Error) -> bool {
 
 /// Once: waiters poll then, and nobody need do anything.
 fn note(shared: &Shared, error: &Error) {
-    if !std::mem::replace(&mut shared.lock().noted, true) {
+    if !shared.noted.swap(true, Ordering::Relaxed) {
         let cause = error.said();
         shared.dialer.warnings.debug(&format!(
             "Waiters poll, as Redis does not tell them of releases: that needs Redis 6 or newer and \
@@ -114,7 +111,11 @@ impl Tracked {
                 () = &mut alive => return,
                 () = sleep_until(idle_until), if is_idle => return,
                 () = shared.work.notified() => {}
-                Some(push) = pushes.recv() => heed(&mut shared.lock().keys, &push),
+                push = pushes.recv() => match push {
+                    Ok(push) => heed(&mut shared.lock().keys, &push),
+                    Err(RecvError::Lagged(_)) => shared.lock().keys.flushed(),
+                    Err(RecvError::Closed) => return,
+                },
                 Some((look, answer)) = looking.next() => match is_free(shared, answer) {
                     Ok(free) => shared.lock().keys.looked(&look, free),
                     Err(_) => return,
@@ -146,7 +147,7 @@ fn is_free(shared: &Shared, answer: Result<Value>) -> Result<bool> {
         Value::Nil => Ok(true),
         Value::ServerError(refused) => {
             if refused.kind() == Some(ServerErrorKind::Moved) {
-                shared.topology.moved(redirect(&refused));
+                shared.topology.moved(shared.place, redirect(&refused));
             }
             let error = error::from_server(&refused);
             // Whoever tries gets the same error, and can tell the caller.

@@ -1,0 +1,40 @@
+// Locks spread over the masters of a Redis Cluster, against all of them in one slot of the same
+// cluster: who does the work, how much is done, and what that gives on machines of their own.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { startRedisCluster } from "../scripts/servers.mjs";
+import { LAYOUTS, open, round } from "./cluster/measure.mjs";
+import { report } from "./cluster/report.mjs";
+import { progress } from "./lib/progress.mjs";
+
+const quick = process.argv.includes("--quick");
+const MASTERS = [3, 6];
+const IN_FLIGHT = [64, 256];
+const ROUNDS = quick ? 2 : 7;
+const MS = quick ? 500 : 2_000;
+
+const bar = progress("cluster", MASTERS.length * IN_FLIGHT.length * ROUNDS * LAYOUTS.length);
+const results = [];
+for (const masters of MASTERS) {
+  const cluster = await startRedisCluster({ masters });
+  try {
+    const backends = await open(cluster);
+    for (const inFlight of IN_FLIGHT) {
+      for (let number = 0; number < ROUNDS; number++) {
+        // Alternating, so that a slow minute of the machine hits both.
+        for (const layout of number % 2 ? LAYOUTS : LAYOUTS.toReversed()) {
+          bar.step(`${masters} masters, ${inFlight} in flight: ${layout.name}`);
+          const measured = await round(cluster, backends.get(layout), inFlight, MS);
+          results.push({ masters, inFlight, layout: layout.name, ...measured });
+        }
+      }
+    }
+    for (const backend of backends.values()) await backend.close();
+  } finally {
+    await cluster.stop();
+  }
+}
+bar.end();
+const text = report({ results, rounds: ROUNDS, ms: MS });
+writeFileSync(join(import.meta.dirname, "results", "cluster.md"), text);
+console.log(text);

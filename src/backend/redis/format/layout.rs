@@ -1,0 +1,186 @@
+//! Which names a lock has, and in which place of a cluster they are.
+//!
+//! A script can touch only keys of one slot. So a prefix with a `{tag}` has all its locks in one
+//! place, as has a server that is no cluster. Any other prefix is spread over the tags: the key
+//! decides which, and a lockId tells it to those who have no key.
+
+use super::keys::{Keyspace, checked, separator};
+use super::slots::{TAGS, hash_tag, slot_of, tag_of};
+use crate::error::{Error, Result};
+use crate::lock::{Key, LockId};
+
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// By their places: one, or one for each tag.
+    spaces: Vec<Keyspace>,
+    prefix: String,
+    outer: String,
+}
+
+impl Layout {
+    /// `outer` is what a client library in front of us would have put before every key.
+    pub(crate) fn new(prefix: &str, cluster: bool, outer: &str) -> Result<Self> {
+        let prefix = checked(prefix)?;
+        let has_tag = hash_tag(&format!("{outer}{prefix}")).is_some();
+        let spaces = if cluster && !has_tag {
+            let tagged = |tag| Keyspace::new(&tagged(&prefix, outer, tag)?, outer);
+            TAGS.into_iter().map(tagged).collect::<Result<_>>()?
+        } else {
+            vec![Keyspace::new(&prefix, outer)?]
+        };
+        Ok(Self {
+            spaces,
+            prefix,
+            outer: outer.to_owned(),
+        })
+    }
+
+    pub(crate) fn of_key(&self, key: &Key) -> (usize, &Keyspace) {
+        match &*self.spaces {
+            [space] => (0, space),
+            spaces => {
+                let place = tag_of(key.as_str());
+                (place, &spaces[place])
+            }
+        }
+    }
+
+    /// Where a lock with this id is, if it is one of this layout.
+    pub(crate) fn of_lock_id(&self, lock_id: LockId) -> (usize, &Keyspace) {
+        match &*self.spaces {
+            [space] => (0, space),
+            spaces => {
+                let place = lock_id.spare_bits();
+                (place, &spaces[place])
+            }
+        }
+    }
+
+    /// An id that leads to the lock of this key.
+    pub(crate) fn new_lock_id(&self, key: &Key) -> LockId {
+        LockId::generate().with_spare_bits(self.of_key(key).0)
+    }
+
+    pub(crate) fn places(&self) -> &[Keyspace] {
+        &self.spaces
+    }
+
+    /// The slot of each place, for a cluster.
+    pub(crate) fn slots(&self) -> Vec<u16> {
+        let slot = |space: &Keyspace| slot_of(space.start());
+        self.spaces.iter().map(slot).collect()
+    }
+
+    /// What the names of all places start with.
+    fn start(&self) -> String {
+        format!("{}{}{}", self.outer, self.prefix, separator(&self.prefix))
+    }
+
+    /// How the names of a place go on.
+    pub(crate) fn tail(&self, place: &Keyspace) -> String {
+        place.start()[self.start().len()..].to_owned()
+    }
+
+    /// How the names of fence counters go on in a place, before its tail; unless they are shortened.
+    pub(crate) fn fence_start(&self) -> String {
+        format!("fence:{}{}", self.prefix, separator(&self.prefix))
+    }
+
+    /// Whether the lock of the user's key `key` is stored under `name`, to be put after the start.
+    pub(crate) fn is_name_of(&self, name: &str, key: &str) -> bool {
+        let lock = Key::new(key).and_then(|key| self.of_key(&key).1.lock_keys(&key));
+        lock.is_ok_and(|keys| keys.lock.strip_prefix(&self.start()) == Some(name))
+    }
+}
+
+/// The prefix of the names with this tag.
+fn tagged(prefix: &str, outer: &str, tag: &str) -> Result<String> {
+    let tagged = format!("{prefix}{}{{{tag}}}", separator(prefix));
+    if hash_tag(&format!("{outer}{tagged}")) != Some(tag) {
+        return Err(Error::invalid_argument(
+            "On Redis Cluster keyPrefix must have a whole {tag}, or no { at all: it decides where keys are",
+        ));
+    }
+    Ok(tagged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key(key: &str) -> Key {
+        Key::new(key).unwrap()
+    }
+
+    fn lock(prefix: &str, outer: &str, name: &str) -> String {
+        let layout = Layout::new(prefix, true, outer).unwrap();
+        let name = key(name);
+        layout.of_key(&name).1.lock_keys(&name).unwrap().lock
+    }
+
+    #[test]
+    fn a_prefix_without_a_tag_is_spread_in_a_cluster() {
+        assert_eq!(lock("app:", "", "orders:42"), "app:{bdz}:orders:42");
+        assert_eq!(lock("app", "", "a"), "app:{ff0}:a");
+        assert_eq!(lock("", "", "a"), "{ff0}:a");
+        assert_eq!(lock("}x", "", "a"), "}x:{ff0}:a");
+        assert_eq!(lock("app", "outer:", "a"), "outer:app:{ff0}:a");
+        let layout = Layout::new("app", true, "").unwrap();
+        assert_eq!(layout.slots(), TAGS.map(slot_of));
+    }
+
+    #[test]
+    fn a_prefix_with_a_tag_is_used_as_it_is() {
+        assert_eq!(lock("{app}", "", "a"), "{app}:a");
+        assert_eq!(lock("a{b}c", "", "a"), "a{b}c:a");
+        assert_eq!(lock("app", "{t}:", "a"), "{t}:app:a");
+        let layout = Layout::new("{app}:", true, "").unwrap();
+        assert_eq!(layout.slots(), [slot_of("app")]);
+    }
+
+    #[test]
+    fn a_server_that_is_no_cluster_has_one_place() {
+        let layout = Layout::new("app", false, "").unwrap();
+        let (place, space) = layout.of_key(&key("a"));
+        assert_eq!(place, 0);
+        assert_eq!(space.lock_keys(&key("a")).unwrap().lock, "app:a");
+        assert_eq!(layout.new_lock_id(&key("a")).spare_bits(), 0);
+        for bits in 0..16 {
+            let lock_id = LockId::generate().with_spare_bits(bits);
+            let index = layout.of_lock_id(lock_id).1.index_key(lock_id).unwrap();
+            assert_eq!(index, format!("app:id:{}", lock_id.as_str()));
+        }
+    }
+
+    #[test]
+    fn prefixes_with_half_a_tag_are_refused() {
+        for bad in ["a{", "a{}", "{"] {
+            assert!(Layout::new(bad, true, "").is_err(), "{bad}");
+            assert!(Layout::new(bad, false, "").is_ok(), "{bad}");
+        }
+    }
+
+    proptest! {
+        /// Also those that are too long, or look like something else of ours.
+        #[test]
+        fn all_names_of_a_lock_share_a_slot(
+            prefix in "[a{}:]{0,6}",
+            name in "([a{}:]{1,6}|id:[a-z]{22}|fence:a:[a-z]|[é]{100,256})",
+            longer in 0usize..900,
+        ) {
+            let prefix = prefix + &"p".repeat(longer);
+            let Ok(layout) = Layout::new(&prefix, true, "") else { return Ok(()) };
+            let name = key(&name);
+            let lock_id = layout.new_lock_id(&name);
+            let (place, space) = layout.of_key(&name);
+            prop_assert_eq!(layout.of_lock_id(lock_id).0, place);
+            let keys = space.lock_keys(&name).unwrap();
+            let slot = layout.slots()[place];
+            prop_assert_eq!(slot_of(&keys.lock), slot);
+            prop_assert_eq!(slot_of(&keys.fence), slot);
+            prop_assert_eq!(slot_of(&space.index_key(lock_id).unwrap()), slot);
+            prop_assert!(layout.is_name_of(&keys.lock[layout.start().len()..], name.as_str()));
+        }
+    }
+}
