@@ -90,7 +90,7 @@ describe.each(Object.keys(STORES))("%s", (name) => {
       expect(await backend.isLocked({ key: "k" })).toBe(false);
       return Date.now() - endedAt < 1_900 && { stored: await afterAWhile() };
     }, "a try within the guard");
-    expect(kept.stored).toContain("expires");
+    expect(`${kept.stored}`).toContain("expires");
   });
 
   test("what ended long ago goes, its counter stays, and the answer is the same", async () => {

@@ -30,7 +30,7 @@ async function withCargoDeny() {
     );
     return;
   }
-  await cargo(["deny", "check", "--disable-fetch", "advisories"]);
+  await cargo(["deny", "check", "advisories"]);
 }
 
 /** As much of TOML as deny.toml needs: tables, and values that are JSON but for `name = ` and commas. */
