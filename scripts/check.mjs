@@ -1,4 +1,6 @@
-// npm run check: formatting, lints and types of both languages.
+// npm run check: formatting, lints and types of both languages, and what we depend on.
+import { checkPackages } from "./lib/audit.mjs";
+import { checkCrates } from "./lib/crates.mjs";
 import { cargo, main, tool } from "./lib/run.mjs";
 import { setUp } from "./lib/setup.mjs";
 
@@ -9,4 +11,6 @@ await main(async () => {
   await cargo(["fmt", "--check"]);
   await tool("typescript/bin/tsc", ["-p", "."]);
   await cargo(["clippy", "--all-targets", "--", "-D", "warnings"]);
+  await checkCrates();
+  checkPackages();
 });

@@ -24,6 +24,20 @@ export function lifecycle(t) {
       await next.release();
     });
 
+    test("every bit of a lockId is random", async () => {
+      const backend = await t.backend();
+      // A bit that is the same in 64 of them is the same in all.
+      const locks = await Promise.all(
+        Array.from({ length: 64 }, () => backend.acquire({ key: t.key(), ttlMs: 60_000 })),
+      );
+      const ids = locks.map(({ lockId }) => Buffer.from(lockId, "base64url"));
+      const ever = (combine) =>
+        Buffer.from(ids[0].map((_, index) => ids.map((id) => id[index]).reduce(combine)));
+      expect(ever((a, b) => a | b).toString("hex")).toBe("ff".repeat(16));
+      expect(ever((a, b) => a & b).toString("hex")).toBe("00".repeat(16));
+      await Promise.all(locks.map((lock) => lock.release()));
+    });
+
     test("a result has exactly the documented properties", async () => {
       const backend = await t.backend();
       const key = t.key();

@@ -320,6 +320,26 @@ export function serverDeath({ start, open, place, keepsLocks = true, triesToConn
     });
   });
 
+  if (keepsLocks) {
+    test("the server was killed: fences go on where they were", async () => {
+      const backend = await connect({ connectTimeoutMs: 10_000 });
+      const key = newKey();
+      const fences = [];
+      for (let round = 0; round < 3; round++) {
+        // It ends by itself: a release may be lost with the server, a fence may not.
+        const held = await until(async () => {
+          const granted = await backend.acquire({ key, ttlMs: 1 });
+          return granted.ok && granted;
+        });
+        await server.kill();
+        await server.restart();
+        await again(() => backend.isLocked({ key }));
+        fences.push(held.fence);
+      }
+      expect(fences).toEqual(["000000000000001", "000000000000002", "000000000000003"]);
+    }, 60_000);
+  }
+
   describe("closing", () => {
     test("the server is dead: what is held is given up, and close ends", async () => {
       const backend = await connect();

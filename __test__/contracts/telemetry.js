@@ -137,6 +137,17 @@ export function telemetry(t) {
       }
     });
 
+    test("a callback that never ends keeps nobody waiting", async () => {
+      const { backend } = await observe({ onEvent: () => new Promise(() => {}) });
+      const key = t.key();
+      const held = await backend.acquire({ key, ttlMs: 60_000 });
+      expect((await held.extend(60_000)).ok).toBe(true);
+      expect(await backend.isLocked({ key })).toBe(true);
+      expect(await backend.lookup({ key })).not.toBeNull();
+      expect((await held.release()).ok).toBe(true);
+      expect(await lock(backend, () => "done", { key })).toBe("done");
+    });
+
     test("a throwing predicate reveals nothing", async () => {
       const { backend, events } = await observe({
         includeRaw: () => {

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startFirestore } from "../../scripts/servers.mjs";
-import { lock } from "../fixtures/api.js";
+import { generateLockId, lock } from "../fixtures/api.js";
 import { OverlapChecker } from "../fixtures/overlap.js";
 import { NOISE_MS, until, untilFree } from "../fixtures/wait.js";
 import { open } from "./open.js";
@@ -37,6 +37,30 @@ test("the number of calls", async () => {
   expect(await calls()).toEqual(["RunQuery", "Commit"]);
   await held.release();
   expect((await calls()).length).toBeLessThanOrEqual(3);
+  // Nor does it take another to tell why.
+  const lockId = generateLockId();
+  expect(await patient.release({ lockId })).toEqual({ ok: false });
+  expect(await calls()).toEqual(["RunQuery"]);
+  expect(await patient.extend({ lockId, ttlMs })).toEqual({ ok: false });
+  expect(await calls()).toEqual(["RunQuery"]);
+});
+
+test("the time is taken after the documents were read", async () => {
+  const lateMs = 1_000;
+  const since = async (method, operation) => {
+    await faults(method, `late-${lateMs}`);
+    const startedAt = Date.now();
+    const { expiresAtMs } = await operation();
+    return expiresAtMs - ttlMs - startedAt;
+  };
+  let held;
+  const acquire = async () => (held = await patient.acquire({ key: "time", ttlMs }));
+  expect(await since("BatchGetDocuments", acquire)).toBeGreaterThanOrEqual(lateMs - 50);
+  // One that did not acquire the lock has to look for it.
+  const other = open({ emulatorHost: server.host });
+  const extend = () => other.extend({ lockId: held.lockId, ttlMs });
+  expect(await since("RunQuery", extend)).toBeGreaterThanOrEqual(lateMs - 50);
+  await other.close();
 });
 
 describe("operations that are given up leave no lock", () => {

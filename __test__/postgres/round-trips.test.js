@@ -32,6 +32,11 @@ describe.each([true, false])("with prepare: %s", (prepare) => {
     expect(proxy.take()).toEqual(ONE);
     expect((await held.release()).ok).toBe(true);
     expect(proxy.take()).toEqual(ONE);
+    // Nor does it take another to tell why.
+    expect(await backend.release({ lockId: held.lockId })).toEqual({ ok: false });
+    expect(proxy.take()).toEqual(ONE);
+    expect(await backend.extend({ lockId: held.lockId, ttlMs })).toEqual({ ok: false });
+    expect(proxy.take()).toEqual(ONE);
     await backend.close();
   });
 });

@@ -1,5 +1,6 @@
 // Locks of another implementation of the same format are ours to respect, and ours are theirs.
 
+import { createHash } from "node:crypto";
 import { afterAll, describe, expect, test } from "vitest";
 import { getByIdRaw, getByKeyRaw, owns } from "../fixtures/api.js";
 import { ioredis, open, prefix } from "./open.js";
@@ -90,6 +91,40 @@ describe.each(Object.entries(PREFIXES))("%s prefix", (_, makePrefix) => {
       expect(fences).toEqual([1, 2, 3, 4, 5, 6]);
     });
   });
+});
+
+test("a lock and its index end together", async ({ onTestFinished }) => {
+  const keyPrefix = prefix();
+  const backend = ours(keyPrefix, onTestFinished);
+  const lock = await backend.acquire({ key: "k", ttlMs: 30_000 });
+  const left = async () => {
+    const keys = [`${keyPrefix}:k`, `${keyPrefix}:id:${lock.lockId}`];
+    const replies = await keys.reduce((multi, key) => multi.pttl(key), redis.multi()).exec();
+    return replies.map(([, ms]) => ms);
+  };
+  for (const ttlMs of [30_000, 90_000, 10_000]) {
+    if (ttlMs !== 30_000) await lock.extend(ttlMs);
+    const [ofLock, ofIndex] = await left();
+    expect(Math.abs(ofLock - ofIndex)).toBeLessThanOrEqual(1);
+    expect(ofLock).toBeGreaterThan(ttlMs - 5_000);
+    expect(ofLock).toBeLessThanOrEqual(ttlMs);
+  }
+});
+
+test("the last key that is stored as it is, and the first that is hashed", async ({
+  onTestFinished,
+}) => {
+  const keyPrefix = prefix().padEnd(900, "p");
+  const backend = ours(keyPrefix, onTestFinished);
+  // 1000 bytes, less 26 for what is made of it, the prefix and a colon.
+  const last = "k".repeat(1000 - 26 - 900 - 1);
+  await backend.acquire({ key: last, ttlMs: 30_000 });
+  expect(await redis.exists(`${keyPrefix}:${last}`)).toBe(1);
+  const first = `${last}k`;
+  await backend.acquire({ key: first, ttlMs: 30_000 });
+  const hash = createHash("sha256").update(`${keyPrefix}:${first}`).digest().subarray(0, 16);
+  expect(await redis.exists(`${keyPrefix}:${hash.toString("base64url")}`)).toBe(1);
+  expect(await redis.exists(`${keyPrefix}:${first}`)).toBe(0);
 });
 
 test("the same keys in the database as the other implementation", async ({ onTestFinished }) => {

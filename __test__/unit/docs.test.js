@@ -4,11 +4,12 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { BACKEND_LIMITS } from "../../js/common.js";
 
 const require = createRequire(import.meta.url);
 const root = join(import.meta.dirname, "../..");
 const read = (path) => readFileSync(join(root, path), "utf8");
-const pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].concat(
+const pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].concat(
   readdirSync(join(root, "docs"), { recursive: true })
     .filter((name) => name.endsWith(".md"))
     .map((name) => join("docs", name)),
@@ -56,6 +57,16 @@ describe.each(pages)("%s", (page) => {
     }
   });
 });
+
+test.each(Object.entries(BACKEND_LIMITS))(
+  "the page of %s tells how long a stored key may be",
+  (backend, bytes) => {
+    const page = read(`docs/${backend.toLowerCase()}.md`);
+    expect(page).toMatch(
+      new RegExp(`\\b${bytes}\\b[^.|]*\\bbytes\\b|\\bbytes\\b[^.|]*\\b${bytes}\\b`),
+    );
+  },
+);
 
 test("the architecture names the files of a call, of a wait and of a heartbeat", () => {
   const markdown = read("docs/architecture.md");

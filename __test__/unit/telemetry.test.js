@@ -11,6 +11,7 @@ import {
   withTelemetry,
 } from "../../js/index.js";
 import { createMemoryBackend } from "../../js/memory.js";
+import { addon } from "../../js/native/addon.js";
 import { LOCK_ID, observe, rejection, scripted } from "./support.js";
 
 const durationMs = expect.any(Number);
@@ -112,6 +113,25 @@ describe("events", () => {
       }),
     );
   });
+});
+
+test("without it nothing is hashed", async () => {
+  const hash = vi.spyOn(addon(), "hashKey");
+  const use = async (backend) => {
+    const held = await backend.acquire({ key: "k", ttlMs: 60_000 });
+    await backend.acquire({ key: "k", ttlMs: 60_000 });
+    await backend.isLocked({ key: "k" });
+    await held.extend(60_000);
+    await held.release();
+    await backend.release({ lockId: LOCK_ID });
+    await lock(backend, () => {}, { key: "k" });
+  };
+  const memory = createMemoryBackend();
+  await use(memory);
+  expect(hash).not.toHaveBeenCalled();
+  await use(observe(memory).backend);
+  expect(hash).toHaveBeenCalled();
+  hash.mockRestore();
 });
 
 describe("raw fields", () => {

@@ -187,6 +187,10 @@ describe("configuration", () => {
     expect(mergeBackendConfig({ ttlMs: undefined, key: "k" })).toEqual({ ttlMs: 30_000, key: "k" });
     expect(mergeBackendConfig({ ttlMs: 0 })).toEqual({ ttlMs: 0 });
     expect(mergeAcquisitionConfig()).toEqual(LOCK_DEFAULTS);
+    expect(LOCK_DEFAULTS).toEqual({
+      ...{ maxRetries: 10, retryDelayMs: 100, timeoutMs: 5_000 },
+      ...{ backoff: "exponential", jitter: "equal" },
+    });
     expect(mergeAcquisitionConfig({ maxRetries: 0, jitter: "none" })).toEqual({
       ...LOCK_DEFAULTS,
       maxRetries: 0,

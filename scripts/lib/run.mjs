@@ -121,9 +121,21 @@ export function output(command, args, options = {}) {
 
 /** Runs npm, also where `npm` is a script that cannot be spawned (Windows). */
 export function npm(args, options) {
+  const [command, before, how] = npmCommand();
+  return run(command, [...before, ...args], { ...how, ...options });
+}
+
+/** What npm printed, whether it failed or not. */
+export function npmOutput(args) {
+  const [command, before, how] = npmCommand();
+  const options = { cwd: root, encoding: "utf8", ...how };
+  return spawnSync(command, [...before, ...args], options).stdout ?? "";
+}
+
+function npmCommand() {
   const cli = process.env.npm_execpath;
-  if (cli && existsSync(cli)) return run(process.execPath, [cli, ...args], options);
-  return run(windows ? "npm.cmd" : "npm", args, { shell: windows, ...options });
+  if (cli && existsSync(cli)) return [process.execPath, [cli], {}];
+  return [windows ? "npm.cmd" : "npm", [], { shell: windows }];
 }
 
 /** Without Rust there is nothing to run: says so in one sentence. */

@@ -6,7 +6,7 @@ const STORES = "{redis,postgres,firestore}";
 const NEED_SERVERS = [
   `__test__/${STORES}/**`,
   `__test__/contracts/${STORES}*.test.js`,
-  `__test__/contracts/{belief,busy-processes,late-answers}.test.js`,
+  `__test__/contracts/{belief,busy-processes,cleanup,clock,late-answers}.test.js`,
   `__test__/handover/${STORES}.test.js`,
 ];
 
