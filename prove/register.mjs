@@ -66,8 +66,9 @@ class Register {
 if (process.argv[1] === import.meta.filename) {
   const register = new Register(new Recorder(process.argv[2], "register"));
   const server = createServer((socket) => {
-    socket.on("error", () => {}); // Workers are killed.
-    createInterface({ input: socket }).on("line", (line) => {
+    const lines = createInterface({ input: socket });
+    lines.on("error", () => {}); // Workers are killed.
+    lines.on("line", (line) => {
       if (!line.endsWith("}")) return; // Of one that was killed.
       const { n, ask, ...request } = JSON.parse(line);
       socket.write(`${JSON.stringify({ n, ...register[ask](request) })}\n`);
