@@ -54,8 +54,8 @@ async function turn(section, key, context, random) {
   trouble.meet("unseen");
   if (!heeds) delete seen.heeded;
   await register.write({ section, key, fence, from: seen });
-  believe();
-  tell("out", { s: section, to: believed });
+  const kept = believe();
+  tell("out", { s: section, to: believed, kept });
 }
 
 const FORMS = {

@@ -12,6 +12,7 @@
  * @property {string} [fence]
  * @property {number} [believedTo] at all times between `from` and then it was surely held
  * @property {number} [leftAt] the function was done
+ * @property {boolean} [kept] it was still held then
  * @property {number} [endedAt] the call was over
  */
 
@@ -49,9 +50,10 @@ export function model(events) {
       }),
     in: ({ t, s, f, held }) =>
       Object.assign(section(s), { from: t, fence: f, believedTo: held ? t : undefined }),
-    out({ t, s, to }) {
+    out({ t, s, to, kept }) {
       const left = section(s);
       left.leftAt = t;
+      left.kept = kept;
       left.believedTo = to ?? left.believedTo;
     },
     end: ({ t, s }) => Object.assign(section(s), { endedAt: t }),

@@ -114,6 +114,7 @@ function guardedUpdates(history) {
 /** As an outsider saw the store: nobody's lock lasts. */
 function nothingStaysLocked(history) {
   const found = new Findings();
+  const excused = excuser(history);
   const { ttlMs, toleranceMs, longestPauseMs } = history.run;
   const byFence = groupBy(history.sections, ({ key, fence }) => `${key} ${fence}`);
   for (const [name, looks] of groupBy(history.seen, ({ key, fence }) => `${key} ${fence}`)) {
@@ -126,7 +127,11 @@ function nothingStaysLocked(history) {
       ? Math.max(...holders.map((section) => endOf(section, history)))
       : times.reduce((a, b) => Math.min(a, b)) + longestPauseMs;
     const late = lastSeen - goneAt - ttlMs - toleranceMs - NOISE_MS;
-    if (late > 0) found.add(`${name}: still locked ${Math.round(late)} ms later than it may be`);
+    if (late > 0) {
+      const text = `${name}: still locked ${Math.round(late)} ms later than it may be`;
+      // Fences that began anew are those of two locks.
+      found.add(text, excused(goneAt, lastSeen));
+    }
   }
   for (const key of history.run.keys) {
     const had = history.sections.some((one) => one.key === key && one.from !== undefined);
@@ -188,8 +193,9 @@ function noUnexpectedDeath({ processes }) {
 }
 
 /** What was given up half-way is not there at the end, unless its process could not undo it. */
-function undone({ run, left, processes, quits }) {
+function undone({ run, left, processes, quits, faults }) {
   const found = new Findings();
+  const isForgotten = faults.some(({ mayLoseWrites }) => mayLoseWrites);
   const unreleased = new Set(
     quits.filter(({ at: where }) => where === "release").map(({ k }) => k),
   );
@@ -199,7 +205,8 @@ function undone({ run, left, processes, quits }) {
       key.startsWith(run.undoPrefix) && isKilled(processes.get(key.slice(run.undoPrefix.length)));
     // Its holder was told that the release failed.
     if (isOfKilled || unreleased.has(key)) continue;
-    found.add(`${key}: a lock was left`);
+    // A failover may also forget a release.
+    found.add(`${key}: a lock was left`, isForgotten);
   }
   return found;
 }

@@ -40,38 +40,56 @@ export function lostUpdates({ writes }, cell) {
 
 /**
  * Pauses that fell between the read and the write of a section, each with how many updates were lost
- * for it, by cell.
+ * for it, by cell. `disturbed`: more was wrong than the pause.
  */
 export function pausedSections(history, cells) {
-  const byProcess = groupBy(
-    history.sections.filter(({ from }) => from !== undefined),
-    ({ process }) => process,
-  );
+  const nothing = () => Object.fromEntries(cells.map((cell) => [cell, 0]));
   const hits = [];
-  const ofSection = new Map();
-  for (const pause of history.pauses) {
-    for (const section of byProcess.get(pause.process) ?? []) {
-      if (section.from > pause.to || (section.leftAt ?? Infinity) < pause.from) continue;
-      const hit = {
-        ...pause,
-        section: section.id,
-        autoExtend: section.autoExtend,
-        ttls: (pause.to - pause.from) / history.run.ttlMs,
-        lost: Object.fromEntries(cells.map((cell) => [cell, 0])),
-      };
-      hits.push(hit);
-      const before = ofSection.get(section.id);
-      if (!before || before.ttls < hit.ttls) ofSection.set(section.id, hit);
-    }
+  const longest = new Map();
+  for (const { pause, section } of interruptions(history)) {
+    const hit = {
+      ...pause,
+      autoExtend: section.autoExtend,
+      disturbed: isDisturbed(pause, history),
+      ttls: (pause.to - pause.from) / history.run.ttlMs,
+      lost: nothing(),
+    };
+    hits.push(hit);
+    if (!(longest.get(section.id)?.ttls > hit.ttls)) longest.set(section.id, hit);
   }
-  const unexplained = Object.fromEntries(cells.map((cell) => [cell, 0]));
+  const unexplained = nothing();
   for (const cell of cells) {
     for (const { update, by } of lostUpdates(history, cell).lost) {
-      const blamed = [by, update].map((id) => ofSection.get(id)).filter(Boolean);
-      blamed.sort((a, b) => b.ttls - a.ttls);
-      if (blamed.length > 0) blamed[0].lost[cell] += 1;
+      const blamed = [by, update]
+        .map((id) => ({ hit: longest.get(id), kept: history.section(id).kept }))
+        .filter(({ hit }) => hit)
+        // Who had lost the lock, if one of them had; else the longer pause.
+        .sort(
+          (a, b) => Number(a.kept ?? false) - Number(b.kept ?? false) || b.hit.ttls - a.hit.ttls,
+        );
+      if (blamed.length > 0) blamed[0].hit.lost[cell] += 1;
       else unexplained[cell] += 1;
     }
   }
   return { hits, unexplained };
+}
+
+function* interruptions({ sections, pauses }) {
+  const entered = sections.filter(({ from }) => from !== undefined);
+  const byProcess = groupBy(entered, ({ process }) => process);
+  for (const pause of pauses) {
+    for (const section of byProcess.get(pause.process) ?? []) {
+      const isHit = section.from <= pause.to && pause.from <= (section.leftAt ?? Infinity);
+      if (isHit) yield { pause, section };
+    }
+  }
+}
+
+/** Whether the store, or the way to it, was disturbed too, or the process was paused otherwise. */
+function isDisturbed(pause, { faults, pauses, run }) {
+  const isNear = ({ from, to }) => from <= pause.to && to >= pause.from - run.ttlMs;
+  return (
+    faults.some((fault) => fault.lane === "store" && isNear(fault)) ||
+    pauses.some((other) => other !== pause && other.process === pause.process && isNear(other))
+  );
 }
