@@ -103,12 +103,12 @@ export class Place {
     this.#tell("stopped", { w: name, from, to: now() });
   }
 
-  /** Its time of day is off by so much, for so long. */
-  async stepClock(stepMs, ms) {
+  /** Its time of day is off by so much, for so long; what it stored by it is over `settleMs` later. */
+  async stepClock(stepMs, ms, settleMs = 0) {
     this.#setClock(stepMs / 1000);
     await sleep(ms);
     this.#setClock(0);
-    await sleep(1_000); // Looked at once a second.
+    await sleep(1_000 + settleMs); // Looked at once a second.
   }
 
   /** One that died by itself is replaced: the run goes on, and the check will tell. */

@@ -85,14 +85,18 @@ export async function run({ backend, seed, seconds, folder, processes = 4, worke
     const lanes = [
       ...places.map((place, index) => ({
         name: `process ${index}`,
-        faults: processFaults(place, ttlMs, canStep && index === 0 ? store.clockStepMs : 0),
+        faults: processFaults(place, store, canStep && index === 0),
         gapMs: [500, 3_000],
       })),
-      { name: "store", faults: storeFaults(store, proxies, ttlMs), gapMs: [500, 3_000] },
+      {
+        name: "store",
+        faults: storeFaults(store, proxies, ttlMs),
+        gapMs: store.gapMs ?? [500, 3_000],
+      },
     ];
     const begunAt = now();
     await Promise.all([
-      ...lanes.map((lane) => inflict(lane, { seed, begunAt, endMs, tell, store })),
+      ...lanes.map((lane) => inflict(lane, { seed, begunAt, endMs, tell })),
       sleep(endMs),
     ]);
 
@@ -116,26 +120,39 @@ function notesOf({ notes = [], clockStepMs }) {
     : notes;
 }
 
-/** Faults with how long they last: `{ [kind]: { ms: [from, to], act(ms, choices) } }`. */
-function processFaults(place, ttlMs, clockStepMs) {
+/**
+ * Faults with how long they last, `{ [kind]: { ms: [from, to], act(ms, choices) } }`, and what is not
+ * promised meanwhile, in `effects`.
+ */
+function processFaults(place, { ttlMs, toleranceMs, clockStepMs, farClockStepMs }, canStep) {
   const pause = { ms: PAUSE_TTLS.map((ttls) => ttls * ttlMs), act: (ms) => place.pause(ms) };
+  const step = (stepMs, settleMs) => ({
+    ms: [1_500, 3_000],
+    act: (ms, [which]) => place.stepClock(which < 0.5 ? -stepMs : stepMs, ms, settleMs),
+  });
   return {
     "process killed": { ms: [0, 500], act: (ms) => place.kill(ms) },
     // Most are these, as most is to be learnt of them.
     "process stopped": pause,
     "process stopped again": { ...pause, kind: "process stopped" },
     "process stopped once more": { ...pause, kind: "process stopped" },
-    ...(clockStepMs && {
-      "clock set": {
-        ms: [1_500, 3_000],
-        act: (ms, [which]) => place.stepClock(which < 0.5 ? -clockStepMs : clockStepMs, ms),
-      },
-    }),
+    ...(canStep && { "clock set": step(clockStepMs, 0) }),
+    ...(canStep &&
+      farClockStepMs && {
+        "clock set by an hour": {
+          ...step(farClockStepMs, 2 * (ttlMs + toleranceMs)),
+          effects: { mayShareLocks: true },
+        },
+      }),
   };
 }
 
 function storeFaults(store, proxies, ttlMs) {
-  const own = Object.entries(store.faults).map(([kind, act]) => [kind, { ms: [100, 1_500], act }]);
+  const effects = store.mayLoseWrites ? { mayLoseWrites: true } : {};
+  const own = Object.entries(store.faults).map(([kind, act]) => [
+    kind,
+    { ms: [100, 1_500], act, effects },
+  ]);
   if (proxies.length === 0) return Object.fromEntries(own);
   const network = (begin) => ({
     ms: [0.3 * ttlMs, 3 * ttlMs],
@@ -162,15 +179,15 @@ function storeFaults(store, proxies, ttlMs) {
   };
 }
 
-async function inflict({ name, faults, gapMs }, { seed, begunAt, endMs, tell, store }) {
+async function inflict({ name, faults, gapMs }, { seed, begunAt, endMs, tell }) {
   const lengths = Object.fromEntries(Object.entries(faults).map(([kind, { ms }]) => [kind, ms]));
   for (const { at, kind, ms, choices } of schedule(`${seed} ${name}`, lengths, { endMs, gapMs })) {
     await sleep(Math.max(0, begunAt + at - now()));
     if (now() - begunAt > endMs) return;
     const from = now();
     await faults[kind].act(ms, choices);
-    const mayLoseWrites = name === "store" && store.mayLoseWrites;
-    tell("fault", { kind: faults[kind].kind ?? kind, lane: name, from, to: now(), mayLoseWrites });
+    const { kind: told = kind, effects } = faults[kind];
+    tell("fault", { kind: told, lane: name, from, to: now(), ...effects });
   }
 }
 

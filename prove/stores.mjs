@@ -21,6 +21,9 @@ const TOLERANCE_MS = 1_000;
 /** Longer than the tolerance for clocks, so that a pause of three of them is beyond both. */
 const TTL_MS = 1_000;
 
+/** Between failovers, during which nothing is promised. */
+const SELDOM_MS = [3_000, 9_000];
+
 const forMs = (begin, end) => async (ms) => {
   await begin();
   await sleep(ms);
@@ -43,16 +46,19 @@ const stalled = (server, name) => ({
   ),
 });
 
-async function redis() {
+async function redis({ isKilled = true } = {}) {
   // What was answered has been handed to the system, so a killed server loses nothing. Without
   // "no", answers may be ahead of the file; the disk matters only when the power is cut.
-  const server = await startRedis({ config: { appendonly: "yes", appendfsync: "no" } });
+  const server = await startRedis({
+    config: isKilled ? { appendonly: "yes", appendfsync: "no" } : {},
+  });
   return {
     ttlMs: 500,
     toleranceMs: 0,
     port: server.port,
     backend: (port) => ({ name: "redis", target: `redis://127.0.0.1:${port}`, options: LIMITS }),
     faults: serverFaults(server, "server"),
+    disconnect: () => server.cli("client", "kill", "type", "normal"),
     clockStepMs: 3_600_000,
     stop: () => server.stop(),
   };
@@ -72,8 +78,13 @@ async function redisSentinel() {
     backend: () => ({ name: "redis", target: { sentinels, name: group.name }, options: LIMITS }),
     faults: {
       async failover() {
-        await group.failover();
-        await eventually("the old master has stepped down", settled);
+        const before = await master();
+        await eventually("another master", async () => {
+          if ((await master()) !== before) return true;
+          await group.sentinels[0].cli("sentinel", "failover", group.name); // May be refused.
+          return false;
+        });
+        await eventually("the old master follows", settled);
       },
       async "master killed"(ms) {
         const node = await master();
@@ -94,6 +105,7 @@ async function redisSentinel() {
       },
     },
     mayLoseWrites: true,
+    gapMs: SELDOM_MS,
     stop: () => group.stop(),
   };
 }
@@ -138,15 +150,21 @@ async function redisCluster() {
       },
     },
     mayLoseWrites: true,
+    gapMs: SELDOM_MS,
     stop: () => cluster.stop(),
   };
 }
 
-/** Exactly one of them takes writes. */
+/** One of them takes writes, and the others follow it. */
 async function oneMaster(nodes) {
   const roles = await Promise.all(nodes.map((node) => node.cli("role").catch(() => "")));
-  return roles.every(Boolean) && roles.filter((role) => role.startsWith("master")).length === 1;
+  const masters = roles.filter((role) => role.startsWith("master"));
+  const followers = roles.filter((role) => /^slave\n.*\n\d+\nconnected\n/.test(role));
+  return masters.length === 1 && followers.length === nodes.length - 1;
 }
+
+const DISCONNECT =
+  "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
 
 async function postgres() {
   const server = await startPostgres();
@@ -161,6 +179,7 @@ async function postgres() {
       options: { ...LIMITS, poolSize: 4 },
     }),
     faults: serverFaults(server, "server"),
+    disconnect: () => server.psql(DISCONNECT),
     clockStepMs: 3_600_000,
     stop: () => server.stop(),
   };
@@ -169,7 +188,8 @@ async function postgres() {
 async function pgbouncer() {
   const server = await startPostgres();
   await setupSchema(server.url);
-  const pooler = await startPgBouncer(server);
+  // By default it turns clients away for 15 s after it did not reach the server.
+  const pooler = await startPgBouncer(server, { config: { server_login_retry: 1 } });
   return {
     ttlMs: TTL_MS,
     toleranceMs: TOLERANCE_MS,
@@ -232,6 +252,7 @@ async function sqlite() {
     },
     // Less than the tolerance.
     clockStepMs: 400,
+    farClockStepMs: 3_600_000,
     notes: disk ? [] : ["A full disk was not tried: this user may not mount a small one."],
     async stop() {
       disk?.remove();

@@ -58,6 +58,17 @@ describe("fences rise", () => {
     expect(find(name, earlier, later(1, paused))).toEqual(FINE);
     expect(find(name, earlier, later(2, paused))).toEqual(BROKEN);
   });
+  test("two who share a lock may enter in another order, but not with one fence", () => {
+    const far = [
+      { e: "fault", kind: "clock", lane: "process 0", from: 90, to: 310, mayShareLocks: true },
+    ];
+    const higher = turn("a", { f: 5, from: 100, to: 200 });
+    expect(find(name, higher, later(4), far)).toEqual(EXCUSED);
+    expect(find(name, higher, later(5), far)).toEqual({ violations: 1, excused: 1 });
+    expect(find("one holder", higher, turn("b", { f: 6, from: 150, to: 300 }), far)).toEqual(
+      EXCUSED,
+    );
+  });
   test("after a failover they may begin anew, and rise from there", () => {
     const before = turn("a", { f: 5, from: 100, to: 200 });
     const after = [4, 5, 6].map((f, index) =>
@@ -103,6 +114,23 @@ describe("no guarded update lost", () => {
   test("in a failover", () => {
     const writes = [write(10, "a", null), write(110, "b", null)];
     expect(find(name, ...turns, ...writes, failover(60, 70))).toEqual(EXCUSED);
+  });
+});
+
+describe("`fn` starts with its lock", () => {
+  const name = "`fn` starts with its lock";
+  const without = { held: false, believedTo: null, kept: false };
+  const late = turn("a", { f: 1, from: 5_000, to: 5_100, ...without });
+  test("it has it", () => {
+    expect(find(name, first)).toEqual(FINE);
+  });
+  test("it has not", () => {
+    expect(find(name, late)).toEqual(BROKEN);
+  });
+  test("its process was stopped just then", () => {
+    const stopped = (from, to) => [{ e: "stopped", t: to, w: "0.1", from, to }];
+    expect(find(name, late, stopped(3_000, 4_950))).toEqual(FINE);
+    expect(find(name, late, stopped(3_000, 4_000))).toEqual(BROKEN);
   });
 });
 

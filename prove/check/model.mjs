@@ -10,6 +10,7 @@
  * @property {number} askedAt
  * @property {number} [from] in the function, with `fence`
  * @property {string} [fence]
+ * @property {boolean} [held] at its first instruction
  * @property {number} [believedTo] at all times between `from` and then it was surely held
  * @property {number} [leftAt] the function was done
  * @property {boolean} [kept] it was still held then
@@ -49,7 +50,7 @@ export function model(events) {
         ...{ process: p, key: k, form, observed, autoExtend: auto, askedAt: t },
       }),
     in: ({ t, s, f, held }) =>
-      Object.assign(section(s), { from: t, fence: f, believedTo: held ? t : undefined }),
+      Object.assign(section(s), { from: t, fence: f, held, believedTo: held ? t : undefined }),
     out({ t, s, to, kept }) {
       const left = section(s);
       left.leftAt = t;

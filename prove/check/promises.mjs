@@ -1,8 +1,12 @@
 // What is checked of a history: each check is a function of the model, and returns how much it looked
 // at, what it found, and what of that is not promised.
 //
-// Not promised: Redis replicates asynchronously, so a failover may forget the last locks and fences.
-// What two sides of one disagree about is `excused`, and counted.
+// Two things are not promised, and what comes of them is `excused`, and counted:
+//
+//   mayLoseWrites  Redis replicates asynchronously, so a failover may forget the last locks, releases
+//                  and fences
+//   mayShareLocks  to a process whose clock is far ahead, a lock of another has run out; its fence is
+//                  higher all the same
 
 import { lostUpdates } from "./updates.mjs";
 import { groupBy, isKilled, pausedBetween } from "./model.mjs";
@@ -10,8 +14,11 @@ import { groupBy, isKilled, pausedBetween } from "./model.mjs";
 /** What a busy machine may add to a limit. */
 export const NOISE_MS = 3_000;
 
-/** How long before a failover what it forgets may have been written. */
+/** How long before and after such a fault there may be traces of it. */
 const LAG_MS = 1_500;
+
+/** How far apart a signal and what it does may be recorded. */
+const NEAR_MS = 200;
 
 /** What may go wrong when stores and networks do; anything else is a fault of ours. */
 const EXPECTED = new Set([
@@ -19,11 +26,19 @@ const EXPECTED = new Set([
   ...["Aborted", "LockLost"],
 ]);
 
-/** Whether a failover lies between two times, or so near that it may have forgotten the first. */
-function excuser({ faults }) {
-  const forgetful = faults.filter(({ mayLoseWrites }) => mayLoseWrites);
+/** Whether a fault with such an effect lies between two times, or near them. */
+function excuser({ faults }, ...effects) {
+  const relevant = faults.filter((fault) => effects.some((effect) => fault[effect]));
   return (from, to) =>
-    forgetful.some((fault) => from <= fault.to + LAG_MS && to >= fault.from - LAG_MS);
+    relevant.some((fault) => from <= fault.to + LAG_MS && to >= fault.from - LAG_MS);
+}
+
+/** How long something was not promised, in seconds. */
+export function unpromisedSeconds({ faults }) {
+  const relevant = faults
+    .filter(({ mayLoseWrites, mayShareLocks }) => mayLoseWrites || mayShareLocks)
+    .map(({ from, to }) => ({ from: from - LAG_MS, to: to + LAG_MS }));
+  return pausedBetween(relevant, -Infinity, Infinity) / 1000;
 }
 
 class Findings {
@@ -48,7 +63,7 @@ function* beliefs({ sections }) {
 
 function oneHolder(history) {
   const found = new Findings();
-  const excused = excuser(history);
+  const excused = excuser(history, "mayLoseWrites", "mayShareLocks");
   for (const [key, list] of beliefs(history)) {
     let last;
     for (const section of list) {
@@ -67,16 +82,19 @@ function oneHolder(history) {
 
 function risingFences(history) {
   const found = new Findings();
-  const excused = excuser(history);
+  const isForgotten = excuser(history, "mayLoseWrites");
+  const isShared = excuser(history, "mayShareLocks");
   for (const [key, list] of beliefs(history)) {
     let highest;
     for (const section of list) {
       found.examined += 1;
       if (highest && section.fence <= highest.fence) {
-        const isExcused = excused(highest.from, section.from);
-        found.add(`${key}: ${at(section)} came after ${at(highest)}`, isExcused);
-        // Fences began anew: from here on they are to rise again.
-        if (isExcused) highest = section;
+        const span = [highest.from, section.from];
+        const isAnew = isForgotten(...span);
+        const text = `${key}: ${at(section)} came after ${at(highest)}`;
+        found.add(text, isAnew || isShared(...span));
+        // From here on they are to rise again.
+        if (isAnew) highest = section;
       } else {
         highest = section;
       }
@@ -89,7 +107,7 @@ function risingFences(history) {
     for (const other of others) {
       found.add(
         `${other.key}: ${at(other)} has the fence of ${at(first)}`,
-        excused(first.askedAt, other.from),
+        isForgotten(first.askedAt, other.from),
       );
     }
   }
@@ -98,7 +116,7 @@ function risingFences(history) {
 
 function guardedUpdates(history) {
   const found = new Findings();
-  const excused = excuser(history);
+  const excused = excuser(history, "mayLoseWrites");
   const { accepted, lost } = lostUpdates(history, "fenced");
   found.examined = accepted;
   for (const { update, by } of lost) {
@@ -114,7 +132,7 @@ function guardedUpdates(history) {
 /** As an outsider saw the store: nobody's lock lasts. */
 function nothingStaysLocked(history) {
   const found = new Findings();
-  const excused = excuser(history);
+  const excused = excuser(history, "mayLoseWrites", "mayShareLocks");
   const { ttlMs, toleranceMs, longestPauseMs } = history.run;
   const byFence = groupBy(history.sections, ({ key, fence }) => `${key} ${fence}`);
   for (const [name, looks] of groupBy(history.seen, ({ key, fence }) => `${key} ${fence}`)) {
@@ -142,6 +160,22 @@ function nothingStaysLocked(history) {
 
 function endOf(section, { processes }) {
   return section.endedAt ?? processes.get(section.process)?.exitedAt ?? Infinity;
+}
+
+/** What `lock` calls, that is: who awaits `hold` may be kept from going on. */
+function startsHeld({ sections, pauses }) {
+  const found = new Findings();
+  const stops = pauses.filter(({ kind }) => kind === "stopped");
+  for (const section of sections) {
+    const { form, from, held, process } = section;
+    if (form !== "lock" || from === undefined) continue;
+    found.examined += 1;
+    // Stopped just there, between the library's last look and the first of ours.
+    const isStopped = (stop) =>
+      stop.process === process && stop.from <= from + NEAR_MS && stop.to >= from - NEAR_MS;
+    if (!held && !stops.some(isStopped)) found.add(`${at(section)} began without its lock`);
+  }
+  return found;
 }
 
 function limits(history) {
@@ -217,6 +251,7 @@ export const PROMISES = {
   "one holder": oneHolder,
   "fences rise": risingFences,
   "no guarded update lost": guardedUpdates,
+  "`fn` starts with its lock": startsHeld,
   "nothing stays locked": nothingStaysLocked,
   "no operation beyond its limit": limits,
   "only LockErrors": onlyLockErrors,

@@ -2,7 +2,7 @@
 
 import { CELLS } from "../register.mjs";
 import { groupBy } from "./model.mjs";
-import { check } from "./promises.mjs";
+import { check, unpromisedSeconds } from "./promises.mjs";
 import { lostUpdates, pausedSections } from "./updates.mjs";
 
 /** Lengths of pauses, in TTLs, that are told apart. */
@@ -43,6 +43,7 @@ export function summarize(history) {
     ...{ backend: run.backend, seed: run.seed, seconds: run.seconds, ttlMs: run.ttlMs },
     ...{ processes: run.processes, workers: run.workers, keys: run.keys.length, notes: run.notes },
     isKept,
+    unpromisedSeconds: Math.round(unpromisedSeconds(history)),
     turns: turns.length,
     autoExtended: turns.filter(({ autoExtend }) => autoExtend).length,
     observed: turns.filter(({ observed }) => observed).length,
