@@ -30,7 +30,7 @@ const range = (count) => Array.from({ length: count }, (_, index) => index);
  * @param {number} options.seconds
  * @param {string} options.folder for the record
  */
-export async function run({ backend, seed, seconds, folder, processes = 4, workers = 16 }) {
+export async function run({ backend, seed, seconds, folder, processes = 4, workers = 24 }) {
   mkdirSync(folder, { recursive: true });
   const recorder = new Recorder(folder, "conductor");
   const tell = (e, fields) => recorder.tell(e, fields);
@@ -48,7 +48,7 @@ export async function run({ backend, seed, seconds, folder, processes = 4, worke
       folder,
       seed,
       registerPort,
-      keys: range(8).map((index) => `key-${index}`),
+      keys: range(12).map((index) => `key-${index}`),
       workers,
       ttlMs,
       undoTtlMs: UNDO_TTL_MS,

@@ -46,6 +46,7 @@ const stalled = (server, name) => ({
   ),
 });
 
+/** `isKilled`: it is to be killed, and loses nothing by that; else it is to be fast. */
 async function redis({ isKilled = true } = {}) {
   // What was answered has been handed to the system, so a killed server loses nothing. Without
   // "no", answers may be ahead of the file; the disk matters only when the power is cut.
@@ -211,8 +212,8 @@ async function pgbouncer() {
   };
 }
 
-async function firestore() {
-  const server = await startFirestore();
+async function firestore({ isKilled = true } = {}) {
+  const server = await startFirestore({ release: !isKilled });
   return {
     ttlMs: TTL_MS,
     toleranceMs: TOLERANCE_MS,

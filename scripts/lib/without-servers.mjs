@@ -8,7 +8,7 @@ const NEED_SERVERS = [
   `__test__/contracts/${STORES}*.test.js`,
   `__test__/contracts/{belief,busy-processes,late-answers}.test.js`,
   `__test__/handover/${STORES}.test.js`,
-  "__test__/prove/{redis,others}.test.js",
+  "__test__/prove/{redis,others,growth}.test.js",
 ];
 
 /**
