@@ -10,19 +10,19 @@ const COLUMNS = 2;
  */
 export function curves({ title, panels, axes }) {
   const rows = Math.ceil(panels.length / COLUMNS);
-  const [width, height] = [COLUMNS * PANEL.width, 60 + rows * PANEL.height];
+  const [width, height] = [COLUMNS * PANEL.width, 80 + rows * PANEL.height];
   const names = panels[0]?.curves ?? [];
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="12" fill="#24292f">`,
     `<rect width="100%" height="100%" fill="#ffffff"/>`,
     text(10, 22, title, 'font-size="15" font-weight="700"'),
     ...names.flatMap(({ name, color }, index) => [
-      `<rect x="${10 + index * 180}" y="36" width="14" height="4" fill="${color}"/>`,
-      text(30 + index * 180, 42, name),
+      `<rect x="${10 + (index % 2) * 240}" y="${36 + (index >> 1) * 18}" width="14" height="4" fill="${color}"/>`,
+      text(30 + (index % 2) * 240, 42 + (index >> 1) * 18, name),
     ]),
     ...panels.map((panel, index) => {
       const [x, y] = [index % COLUMNS, Math.floor(index / COLUMNS)];
-      const place = `translate(${x * PANEL.width} ${56 + y * PANEL.height})`;
+      const place = `translate(${x * PANEL.width} ${76 + y * PANEL.height})`;
       return `<g transform="${place}">\n${plot(panel, axes)}\n</g>`;
     }),
     "</svg>",

@@ -26,6 +26,7 @@ export class Place {
   #count = 0;
   #child;
   #ended = true;
+  #isOver = false;
   #clock;
 
   /** `clock`: whether its time of day can be set. */
@@ -42,6 +43,7 @@ export class Place {
 
   /** Resolves when its workers have begun. */
   async start() {
+    if (this.#isOver) return;
     this.#count += 1;
     this.#ended = false;
     const { name } = this;
@@ -130,6 +132,7 @@ export class Place {
   }
 
   destroy() {
+    this.#isOver = true;
     if (!this.#ended) this.#child.kill("SIGKILL");
   }
 }

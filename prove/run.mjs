@@ -6,8 +6,9 @@ import { once } from "node:events";
 import { mkdirSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { listLocks } from "../js/common.js";
-import { guardGroup } from "../scripts/lib/keeper.mjs";
+import { guardGroup, unguardGroup } from "../scripts/lib/keeper.mjs";
 import { openBackend } from "./backends.mjs";
+import { PAUSE_TTLS, processFaults, storeFaults } from "./faults.mjs";
 import { now, Recorder } from "./history.mjs";
 import { fakeTime, Place } from "./processes.mjs";
 import { startProxy } from "./proxy.mjs";
@@ -17,9 +18,6 @@ import { STORES } from "./stores.mjs";
 const UNDO_TTL_MS = 300_000;
 const UNDO_PREFIX = "undone:";
 const LOOK_EVERY_MS = 150;
-
-/** Pauses of a process and of its event loop, in TTLs. */
-const PAUSE_TTLS = [0.3, 3];
 
 const range = (count) => Array.from({ length: count }, (_, index) => index);
 
@@ -40,7 +38,10 @@ export async function run({ backend, seed, seconds, folder, processes = 4, worke
     stops.push(() => store.stop());
     const register = fork(new URL("./register.mjs", import.meta.url), [folder], { detached: true });
     guardGroup(register.pid);
-    stops.push(() => register.kill("SIGKILL"));
+    stops.push(() => {
+      register.kill("SIGKILL");
+      unguardGroup(register.pid);
+    });
     const [registerPort] = await once(register, "message");
 
     const { ttlMs, toleranceMs } = store;
@@ -78,6 +79,7 @@ export async function run({ backend, seed, seconds, folder, processes = 4, worke
     await Promise.all(places.map((place) => place.start()));
 
     const ending = new AbortController();
+    stops.push(() => ending.abort());
     const looking = store.isBroken
       ? undefined
       : look(store, job.keys, { tell, signal: ending.signal });
@@ -120,74 +122,15 @@ function notesOf({ notes = [], clockStepMs }) {
     : notes;
 }
 
-/**
- * Faults with how long they last, `{ [kind]: { ms: [from, to], act(ms, choices) } }`, and what is not
- * promised meanwhile, in `effects`.
- */
-function processFaults(place, { ttlMs, toleranceMs, clockStepMs, farClockStepMs }, canStep) {
-  const pause = { ms: PAUSE_TTLS.map((ttls) => ttls * ttlMs), act: (ms) => place.pause(ms) };
-  const step = (stepMs, settleMs) => ({
-    ms: [1_500, 3_000],
-    act: (ms, [which]) => place.stepClock(which < 0.5 ? -stepMs : stepMs, ms, settleMs),
-  });
-  return {
-    "process killed": { ms: [0, 500], act: (ms) => place.kill(ms) },
-    // Most are these, as most is to be learnt of them.
-    "process stopped": pause,
-    "process stopped again": { ...pause, kind: "process stopped" },
-    "process stopped once more": { ...pause, kind: "process stopped" },
-    ...(canStep && { "clock set": step(clockStepMs, 0) }),
-    ...(canStep &&
-      farClockStepMs && {
-        "clock set by an hour": {
-          ...step(farClockStepMs, 2 * (ttlMs + toleranceMs)),
-          effects: { mayShareLocks: true },
-        },
-      }),
-  };
-}
-
-function storeFaults(store, proxies, ttlMs) {
-  const effects = store.mayLoseWrites ? { mayLoseWrites: true } : {};
-  const own = Object.entries(store.faults).map(([kind, act]) => [
-    kind,
-    { ms: [100, 1_500], act, effects },
-  ]);
-  if (proxies.length === 0) return Object.fromEntries(own);
-  const network = (begin) => ({
-    ms: [0.3 * ttlMs, 3 * ttlMs],
-    async act(ms, [where, how]) {
-      // Of all processes or of one.
-      const some =
-        where < 0.3 ? proxies : [proxies[Math.floor(((where - 0.3) / 0.7) * proxies.length)]];
-      for (const proxy of some) begin(proxy, how);
-      await sleep(ms);
-      for (const proxy of some) {
-        // What was held back arrives late, or never.
-        if (how < 0.5) proxy.reset();
-        proxy.heal();
-      }
-    },
-  });
-  return {
-    ...Object.fromEntries(own),
-    "network slow": network((proxy, how) => proxy.delay(20 + how * ttlMs)),
-    "requests cut off": network((proxy) => proxy.silence({ up: true })),
-    "answers cut off": network((proxy) => proxy.silence({ down: true })),
-    "network cut": network((proxy) => proxy.silence({ up: true, down: true })),
-    "answers broken off": network((proxy, how) => proxy.halve(1 + Math.floor(how * 8))),
-  };
-}
-
 async function inflict({ name, faults, gapMs }, { seed, begunAt, endMs, tell }) {
   const lengths = Object.fromEntries(Object.entries(faults).map(([kind, { ms }]) => [kind, ms]));
   for (const { at, kind, ms, choices } of schedule(`${seed} ${name}`, lengths, { endMs, gapMs })) {
     await sleep(Math.max(0, begunAt + at - now()));
     if (now() - begunAt > endMs) return;
     const from = now();
-    await faults[kind].act(ms, choices);
-    const { kind: told = kind, effects } = faults[kind];
-    tell("fault", { kind: told, lane: name, from, to: now(), ...effects });
+    const { act, kind: told = kind, effects } = faults[kind];
+    const more = await act(ms, choices);
+    tell("fault", { kind: told, lane: name, from, to: now(), ...effects, ...more });
   }
 }
 

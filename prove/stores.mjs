@@ -22,7 +22,7 @@ const TOLERANCE_MS = 1_000;
 const TTL_MS = 1_000;
 
 /** Between failovers, during which nothing is promised. */
-const SELDOM_MS = [3_000, 9_000];
+const SELDOM_MS = [12_000, 30_000];
 
 const forMs = (begin, end) => async (ms) => {
   await begin();

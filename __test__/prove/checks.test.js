@@ -269,8 +269,28 @@ describe("pauses and what was lost for them", () => {
     const { hits, unexplained } = pausedSections(history(paused, other, ...writes), ["alone"]);
     expect({ hits, unexplained }).toEqual({ hits: [], unexplained: { alone: 1 } });
   });
-  test("a fault of the store meanwhile is told", () => {
-    const { hits } = pausedSections(history([pause], paused, failover(500, 600)), ["alone"]);
-    expect(hits).toMatchObject([{ disturbed: true }]);
+  test("a fault of the store meanwhile is told, one of another process is none", () => {
+    const fault = (more) => [
+      { e: "fault", kind: "cut", lane: "store", from: 500, to: 600, ...more },
+    ];
+    const disturbedBy = (...faults) =>
+      pausedSections(history([pause], paused, ...faults), ["alone"]).hits[0].disturbed;
+    expect(disturbedBy(fault())).toBe(true);
+    expect(disturbedBy(fault({ on: [0] }))).toBe(true);
+    expect(disturbedBy(fault({ on: [1] }))).toBe(false);
+  });
+  test("a process that is stopped while its event loop is blocked was stopped, once", () => {
+    const blocked = { e: "blocked", t: 1_500, p: "0.1", from: 105, to: 1_500, place: "inside" };
+    const { hits } = pausedSections(history([blocked, pause], paused), ["alone"]);
+    expect(hits).toMatchObject([{ kind: "stopped", from: 105, to: 2_000 }]);
+  });
+  test("what was lost in a failover is told apart", () => {
+    const writes = [write(1_250, "b", null, alone), write(2_005, "a", null, alone)];
+    const events = [[pause], paused, other, ...writes, failover(500, 600)];
+    expect(pausedSections(history(...events), ["alone"])).toEqual({
+      hits: [],
+      unexplained: { alone: 0 },
+      unpromised: { alone: 1 },
+    });
   });
 });

@@ -1,21 +1,12 @@
 // What is checked of a history: each check is a function of the model, and returns how much it looked
 // at, what it found, and what of that is not promised.
-//
-// Two things are not promised, and what comes of them is `excused`, and counted:
-//
-//   mayLoseWrites  Redis replicates asynchronously, so a failover may forget the last locks, releases
-//                  and fences
-//   mayShareLocks  to a process whose clock is far ahead, a lock of another has run out; its fence is
-//                  higher all the same
 
+import { excuser } from "./excuses.mjs";
 import { lostUpdates } from "./updates.mjs";
 import { groupBy, isKilled, pausedBetween } from "./model.mjs";
 
 /** What a busy machine may add to a limit. */
 export const NOISE_MS = 3_000;
-
-/** How long before and after such a fault there may be traces of it. */
-const LAG_MS = 1_500;
 
 /** How far apart a signal and what it does may be recorded. */
 const NEAR_MS = 200;
@@ -25,21 +16,6 @@ const EXPECTED = new Set([
   ...["ServiceUnavailable", "NetworkTimeout", "RateLimited", "AcquisitionTimeout"],
   ...["Aborted", "LockLost"],
 ]);
-
-/** Whether a fault with such an effect lies between two times, or near them. */
-function excuser({ faults }, ...effects) {
-  const relevant = faults.filter((fault) => effects.some((effect) => fault[effect]));
-  return (from, to) =>
-    relevant.some((fault) => from <= fault.to + LAG_MS && to >= fault.from - LAG_MS);
-}
-
-/** How long something was not promised, in seconds. */
-export function unpromisedSeconds({ faults }) {
-  const relevant = faults
-    .filter(({ mayLoseWrites, mayShareLocks }) => mayLoseWrites || mayShareLocks)
-    .map(({ from, to }) => ({ from: from - LAG_MS, to: to + LAG_MS }));
-  return pausedBetween(relevant, -Infinity, Infinity) / 1000;
-}
 
 class Findings {
   constructor() {

@@ -2,7 +2,8 @@
 
 import { CELLS } from "../register.mjs";
 import { groupBy } from "./model.mjs";
-import { check, unpromisedSeconds } from "./promises.mjs";
+import { unpromisedSeconds } from "./excuses.mjs";
+import { check } from "./promises.mjs";
 import { lostUpdates, pausedSections } from "./updates.mjs";
 
 /** Lengths of pauses, in TTLs, that are told apart. */
@@ -36,7 +37,7 @@ function tally(hits) {
 export function summarize(history) {
   const { run, sections, writes, faults, pauses } = history;
   const { results, isKept } = check(history);
-  const { hits, unexplained } = pausedSections(history, CELLS);
+  const { hits, unexplained, unpromised } = pausedSections(history, CELLS);
   const turns = sections.filter(({ from }) => from !== undefined);
   const bucket = ({ ttls }) => LENGTHS.findLastIndex((length) => ttls >= length || length === 0.3);
   return {
@@ -63,7 +64,13 @@ export function summarize(history) {
       CELLS.map((cell) => {
         const { accepted, lost } = lostUpdates(history, cell);
         const refused = writes.filter((write) => write.refused.includes(cell)).length;
-        return [cell, { accepted, refused, lost: lost.length, unexplained: unexplained[cell] }];
+        return [
+          cell,
+          {
+            ...{ accepted, refused, lost: lost.length },
+            ...{ unexplained: unexplained[cell], unpromised: unpromised[cell] },
+          },
+        ];
       }),
     ),
     lengths: LENGTHS.slice(0, -1).map((from, index) => ({

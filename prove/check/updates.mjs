@@ -1,5 +1,6 @@
 // Which updates of the register were lost, and which pause is to blame.
 
+import { excuser } from "./excuses.mjs";
 import { groupBy } from "./model.mjs";
 
 /**
@@ -39,57 +40,76 @@ export function lostUpdates({ writes }, cell) {
 }
 
 /**
- * Pauses that fell between the read and the write of a section, each with how many updates were lost
- * for it, by cell. `disturbed`: more was wrong than the pause.
+ * Sections that were paused between their read and their write, each with how many updates were lost
+ * for it, by cell. `disturbed`: more was wrong than the pause. What was lost when nothing is promised
+ * is told apart, and those are left out.
  */
 export function pausedSections(history, cells) {
   const nothing = () => Object.fromEntries(cells.map((cell) => [cell, 0]));
-  const hits = [];
-  const longest = new Map();
+  const isUnpromised = excuser(history, "mayLoseWrites", "mayShareLocks");
+  const hits = new Map();
   for (const { pause, section } of interruptions(history)) {
-    const hit = {
+    if (isUnpromised(section.from, pause.to)) continue;
+    hits.set(section.id, {
       ...pause,
       autoExtend: section.autoExtend,
       disturbed: isDisturbed(pause, history),
       ttls: (pause.to - pause.from) / history.run.ttlMs,
       lost: nothing(),
-    };
-    hits.push(hit);
-    if (!(longest.get(section.id)?.ttls > hit.ttls)) longest.set(section.id, hit);
+    });
   }
-  const unexplained = nothing();
+  const [unexplained, unpromised] = [nothing(), nothing()];
   for (const cell of cells) {
     for (const { update, by } of lostUpdates(history, cell).lost) {
-      const blamed = [by, update]
-        .map((id) => ({ hit: longest.get(id), kept: history.section(id).kept }))
+      const sections = [by, update].map((id) => history.section(id));
+      const blamed = sections
+        .map(({ id, kept }) => ({ hit: hits.get(id), kept: kept ?? false }))
         .filter(({ hit }) => hit)
         // Who had lost the lock, if one of them had; else the longer pause.
-        .sort(
-          (a, b) => Number(a.kept ?? false) - Number(b.kept ?? false) || b.hit.ttls - a.hit.ttls,
-        );
-      if (blamed.length > 0) blamed[0].hit.lost[cell] += 1;
+        .sort((a, b) => Number(a.kept) - Number(b.kept) || b.hit.ttls - a.hit.ttls);
+      if (isUnpromised(...spanOf(sections))) unpromised[cell] += 1;
+      else if (blamed.length > 0) blamed[0].hit.lost[cell] += 1;
       else unexplained[cell] += 1;
     }
   }
-  return { hits, unexplained };
+  return { hits: [...hits.values()], unexplained, unpromised };
 }
 
+const spanOf = (sections) => [
+  Math.min(...sections.map(({ from }) => from)),
+  Math.max(...sections.map(({ from, leftAt }) => leftAt ?? from)),
+];
+
+/**
+ * The pauses of a section as one: a process may be stopped while its event loop is blocked, and one may
+ * follow the other.
+ */
 function* interruptions({ sections, pauses }) {
-  const entered = sections.filter(({ from }) => from !== undefined);
-  const byProcess = groupBy(entered, ({ process }) => process);
-  for (const pause of pauses) {
-    for (const section of byProcess.get(pause.process) ?? []) {
-      const isHit = section.from <= pause.to && pause.from <= (section.leftAt ?? Infinity);
-      if (isHit) yield { pause, section };
-    }
+  const byProcess = groupBy(pauses, ({ process }) => process);
+  for (const section of sections) {
+    if (section.from === undefined) continue;
+    const { process, from, leftAt = Infinity } = section;
+    const own = (byProcess.get(process) ?? []).filter(
+      (one) => one.to >= from && one.from <= leftAt,
+    );
+    if (own.length === 0) continue;
+    const kind = own.some((one) => one.kind === "stopped") ? "stopped" : "blocked";
+    const [begin, end] = [own.map((one) => one.from), own.map((one) => one.to)];
+    yield {
+      section,
+      pause: { process, kind, from: Math.min(...begin), to: Math.max(...end) },
+    };
   }
 }
 
-/** Whether the store, or the way to it, was disturbed too, or the process was paused otherwise. */
-function isDisturbed(pause, { faults, pauses, run }) {
-  const isNear = ({ from, to }) => from <= pause.to && to >= pause.from - run.ttlMs;
-  return (
-    faults.some((fault) => fault.lane === "store" && isNear(fault)) ||
-    pauses.some((other) => other !== pause && other.process === pause.process && isNear(other))
+/** Whether the store, or the way to it, was disturbed too. */
+function isDisturbed(pause, { faults, run }) {
+  const place = Number(pause.process.split(".")[0]);
+  return faults.some(
+    ({ lane, on, from, to }) =>
+      lane === "store" &&
+      (on?.includes(place) ?? true) &&
+      from <= pause.to &&
+      to >= pause.from - run.ttlMs,
   );
 }
