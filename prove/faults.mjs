@@ -34,10 +34,9 @@ export function processFaults(place, { ttlMs, toleranceMs, clockStepMs, farClock
 
 /** What the store and the ways to it can suffer. */
 export function storeFaults(store, proxies, ttlMs) {
-  const effects = store.mayLoseWrites ? { mayLoseWrites: true } : {};
   const own = Object.entries(store.faults).map(([kind, act]) => [
     kind,
-    { ms: [100, 1_500], act, effects },
+    { ms: [100, 1_500], act, effects: store.effects?.[kind] },
   ]);
   if (proxies.length === 0) return Object.fromEntries(own);
   const network = (begin) => ({

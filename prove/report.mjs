@@ -102,6 +102,9 @@ const FAILOVERS =
 const CLOCKS =
   "On SQLite, when the clock of a process was set by an hour: to it, locks of others have run out, and [it may get one](sqlite.md#clock) that is still in use. Its fence is higher all the same.";
 
+const RELEASES =
+  "PostgreSQL [answers a release](postgres.md#how-it-works) before it is on the disk: a server that is killed just then takes it back, and the lock lasts until its TTL.";
+
 function promisesTable(runs) {
   const rows = Object.entries(MEANINGS).map(([name, meaning]) => [
     `**${name}**: ${meaning}`,
@@ -118,12 +121,14 @@ function promisesTable(runs) {
   const notes = [
     excusedIn((backend) => backend.startsWith("redis")) && FAILOVERS,
     excusedIn((backend) => backend === "sqlite") && CLOCKS,
+    excusedIn((backend) => backend === "postgres" || backend === "pgbouncer") && RELEASES,
   ].filter(Boolean);
   const times = runs
     .filter(({ unpromisedSeconds }) => unpromisedSeconds)
     .map((run) => `${run.backend} ${run.unpromisedSeconds} s of ${run.seconds} s`);
+  const share = times.length ? ` That was the case for ${times.join(", ")}.` : "";
   const note = notes.length
-    ? `\n\n¹ Broken when nothing is promised (${times.join(", ")}). ${notes.join(" ")}`
+    ? `\n\n¹ Broken when that is not promised. ${notes.join(" ")}${share}`
     : "";
   return `## What was promised, and what was found\n\nThe numbers are how many were looked at.\n\n${table(["", ...runs.map(({ backend }) => backend)], rows)}${note}`;
 }

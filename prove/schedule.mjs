@@ -15,7 +15,8 @@ export function schedule(seed, kinds, { endMs, gapMs }) {
   const plan = [];
   if (names.length === 0) return plan;
   let deck = [];
-  for (let at = random.real(...gapMs); ;) {
+  // The first comes sooner, so that a short run has some.
+  for (let at = random.real(...gapMs) / 4; ;) {
     // As from a deck of cards: each kind comes before any comes again.
     if (deck.length === 0) deck = random.shuffled(names);
     const kind = deck.pop();

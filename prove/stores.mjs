@@ -21,6 +21,8 @@ const TOLERANCE_MS = 1_000;
 /** Longer than the tolerance for clocks, so that a pause of three of them is beyond both. */
 const TTL_MS = 1_000;
 
+const LOSES_WRITES = { mayLoseWrites: true };
+
 /** Between failovers, during which nothing is promised. */
 const SELDOM_MS = [12_000, 30_000];
 
@@ -105,7 +107,11 @@ async function redisSentinel() {
         await eventually("one master", settled);
       },
     },
-    mayLoseWrites: true,
+    effects: {
+      failover: LOSES_WRITES,
+      "master killed": LOSES_WRITES,
+      "master stopped": LOSES_WRITES,
+    },
     gapMs: SELDOM_MS,
     stop: () => group.stop(),
   };
@@ -150,7 +156,7 @@ async function redisCluster() {
         await complete();
       },
     },
-    mayLoseWrites: true,
+    effects: { failover: LOSES_WRITES, "master killed": LOSES_WRITES },
     gapMs: SELDOM_MS,
     stop: () => cluster.stop(),
   };
@@ -163,6 +169,9 @@ async function oneMaster(nodes) {
   const followers = roles.filter((role) => /^slave\n.*\n\d+\nconnected\n/.test(role));
   return masters.length === 1 && followers.length === nodes.length - 1;
 }
+
+/** What is not promised in which fault. */
+const FORGETFUL = { "server killed and restarted": { mayForgetReleases: true } };
 
 const DISCONNECT =
   "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
@@ -180,6 +189,7 @@ async function postgres() {
       options: { ...LIMITS, poolSize: 4 },
     }),
     faults: serverFaults(server, "server"),
+    effects: FORGETFUL,
     disconnect: () => server.psql(DISCONNECT),
     clockStepMs: 3_600_000,
     stop: () => server.stop(),
@@ -205,6 +215,7 @@ async function pgbouncer() {
       ...serverFaults(pooler, "PgBouncer"),
       ...serverFaults(server, "server"),
     },
+    effects: FORGETFUL,
     async stop() {
       await pooler.stop();
       await server.stop();

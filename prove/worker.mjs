@@ -123,7 +123,10 @@ async function quitter() {
         ? backend.acquire(config)
         : hold(random.chance(0.5) ? backend : observed, { ...config, acquisition }));
       clearTimeout(timer);
-      if (held.release) await held.release();
+      if (held.release) {
+        await held.release();
+        tell("gave", { k: key });
+      }
     } catch (error) {
       tell("quit", { k: key, at: held ? "release" : "wait", ...failure(error) });
     }

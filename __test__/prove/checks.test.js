@@ -241,6 +241,17 @@ describe("the undo left nothing", () => {
     expect(find(name, left("undone:0.1"), sent)).toEqual(FINE);
     expect(find(name, left("undone:1.1"), sent)).toEqual(BROKEN);
   });
+  test("of a release that a crash of the server took back", () => {
+    const gave = (t) => [{ e: "gave", t, p: "0.1", k: "undone:0.1" }];
+    const crash = { e: "fault", kind: "crash", lane: "store", from: 5_000, to: 6_000 };
+    const crashed = (more) =>
+      find(name, left("undone:0.1"), [{ ...crash, mayForgetReleases: true }], ...more);
+    expect(crashed([gave(4_900)])).toEqual(EXCUSED);
+    expect(crashed([gave(2_000)])).toEqual(BROKEN);
+    // It was free afterwards.
+    expect(crashed([gave(4_900), gave(6_100)])).toEqual(BROKEN);
+    expect(find(name, left("undone:0.1"), [crash], gave(4_900))).toEqual(BROKEN);
+  });
   test("of a release that failed, and said so", () => {
     const quit = [{ e: "quit", t: 5, p: "0.1", k: "undone:0.1", at: "release", name: "LockError" }];
     expect(find(name, left("undone:0.1"), quit)).toEqual(FINE);

@@ -29,6 +29,7 @@ export function model(events) {
     faults: [],
     errors: [],
     quits: [],
+    gave: [],
     writes: [],
     seen: [],
     closes: [],
@@ -60,6 +61,7 @@ export function model(events) {
     end: ({ t, s }) => Object.assign(section(s), { endedAt: t }),
     error: ({ e, ...error }) => history.errors.push(error),
     quit: ({ e, ...error }) => history.quits.push(error),
+    gave: ({ t, k }) => history.gave.push({ t, k }),
     blocked: ({ p, from, to, place }) =>
       history.pauses.push({ process: p, kind: "blocked", place, from, to }),
     stopped: ({ w, from, to }) => history.pauses.push({ process: w, kind: "stopped", from, to }),

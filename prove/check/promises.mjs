@@ -1,7 +1,7 @@
 // What is checked of a history: each check is a function of the model, and returns how much it looked
 // at, what it found, and what of that is not promised.
 
-import { excuser } from "./excuses.mjs";
+import { excuser, isTakenBack } from "./excuses.mjs";
 import { lostUpdates } from "./updates.mjs";
 import { groupBy, isKilled, pausedBetween } from "./model.mjs";
 
@@ -203,8 +203,10 @@ function noUnexpectedDeath({ processes }) {
 }
 
 /** What was given up half-way is not there at the end, unless its process could not undo it. */
-function undone({ run, left, processes, quits, faults }) {
+function undone(history) {
+  const { run, left, processes, quits, faults } = history;
   const found = new Findings();
+  // A failover may also forget a release.
   const isForgotten = faults.some(({ mayLoseWrites }) => mayLoseWrites);
   const unreleased = new Set(
     quits.filter(({ at: where }) => where === "release").map(({ k }) => k),
@@ -215,8 +217,7 @@ function undone({ run, left, processes, quits, faults }) {
       key.startsWith(run.undoPrefix) && isKilled(processes.get(key.slice(run.undoPrefix.length)));
     // Its holder was told that the release failed.
     if (isOfKilled || unreleased.has(key)) continue;
-    // A failover may also forget a release.
-    found.add(`${key}: a lock was left`, isForgotten);
+    found.add(`${key}: a lock was left`, isForgotten || isTakenBack(key, history));
   }
   return found;
 }
