@@ -101,7 +101,6 @@ const FAILOVERS =
   "Redis replicates asynchronously: a failover may forget the last locks, releases and fences, and an old master that has not yet been told that it was replaced goes on granting locks of its own, with Sentinel for up to ten seconds. [The page on Redis](redis.md#when-things-go-wrong) says so. What counts: from 1.5 s before a failover began until 1.5 s after every node knew its role.";
 const CLOCKS =
   "On SQLite, when the clock of a process was set by an hour: to it, locks of others have run out, and [it may get one](sqlite.md#clock) that is still in use. Its fence is higher all the same.";
-
 const RELEASES =
   "PostgreSQL [answers a release](postgres.md#how-it-works) before it is on the disk: a server that is killed just then takes it back, and the lock lasts until its TTL.";
 
@@ -166,9 +165,9 @@ A holder that is paused for longer than its lock lasts, by its scheduler, its ga
 ![Updates lost per thousand pauses, by the length of the pause](proof.svg)
 
 - **The lock alone** loses updates as soon as a pause is longer than the lock: \`ttlMs\` on Redis, one second more elsewhere.
-- **\`isHeld()\` and \`signal\` heeded** just before the write saves almost all of them. Not all: a pause may come between the look and the write. (Of the event loops that were blocked in the function, one in five was blocked just there.)
+- **\`isHeld()\` and \`signal\` heeded** just before the write saves most of them. Not all: a pause may come between the look and the write. (Of the event loops that were blocked in the function, one in five was blocked just there.)
 - **Fences checked at writes** refuse what comes late. Who comes late but before its successor's first write is accepted, and the successor's write, made from what it read before, destroys it.
-- **Fences checked at reads and writes** lose nothing: who reads has shut out all before it.
+- **Fences checked at reads and writes** lose nothing as long as fences rise: who reads has shut out all before it.
 
 ${table(header, rows)}
 
