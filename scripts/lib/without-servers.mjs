@@ -8,13 +8,17 @@ const NEED_SERVERS = [
   `__test__/contracts/${STORES}*.test.js`,
   `__test__/contracts/{belief,busy-processes,cleanup,clock,late-answers}.test.js`,
   `__test__/handover/${STORES}.test.js`,
+  "__test__/prove/{redis,others,growth}.test.js",
 ];
 
 /**
  * What they test with is not there on Windows: modes and owners of files, a clock that is set for one
  * program, a process that stands still.
  */
-const NEED_UNIX = ["__test__/sqlite/{clock,default,stuck}.test.js"];
+const NEED_UNIX = [
+  "__test__/sqlite/{clock,default,stuck}.test.js",
+  "__test__/prove/control.test.js",
+];
 
 /** The globs that are left out on this system. */
 export function leftOut() {

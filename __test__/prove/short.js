@@ -1,0 +1,25 @@
+// Short runs of `npm run prove`. The seed of one that fails is in its message.
+
+import { randomInt } from "node:crypto";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { prove } from "../../prove/prove.mjs";
+import { ROOT } from "../fixtures/node.js";
+
+/** A small crowd, as other tests run beside it. */
+const SIZE = { seconds: 15, processes: 3, workers: 6 };
+
+/** What happened in a run that broke a promise stays in `target/prove`. */
+export async function shortRun(backend, options) {
+  const seed = String(randomInt(1e9));
+  const folder = join(ROOT, "target", "prove", `short-${backend}-${seed}`);
+  const summary = await prove({ backend, seed, folder, ...SIZE, ...options });
+  if (summary.isKept || backend === "control") rmSync(folder, { recursive: true, force: true });
+  return summary;
+}
+
+/** The promises that were broken, with the seed to repeat it. */
+export const broken = ({ seed, promises }) =>
+  promises
+    .filter(({ violations }) => violations)
+    .map(({ name, examples }) => `${name}, --seed ${seed}: ${examples.join("\n")}`);

@@ -1,0 +1,17 @@
+// Backends as workers open them: `{ name, target, options }` survives JSON.
+
+const MAKERS = {
+  redis: "createRedisBackend",
+  postgres: "createPostgresBackend",
+  firestore: "createFirestoreBackend",
+  sqlite: "createSqliteBackend",
+};
+
+export async function openBackend({ name, target, options }) {
+  if (name === "memory") {
+    const { createMemoryBackend } = await import("../js/memory.js");
+    return createMemoryBackend();
+  }
+  const module = await import(`../js/${name}.js`);
+  return module[MAKERS[name]](target, options);
+}

@@ -1,0 +1,115 @@
+// The events of a run, put together: sections, pauses, faults, processes and what the register was
+// told.
+
+/**
+ * @typedef {object} Section what one turn of a worker was
+ * @property {string} id
+ * @property {string} process
+ * @property {string} key
+ * @property {boolean} autoExtend
+ * @property {number} askedAt
+ * @property {number} [from] in the function, with `fence`
+ * @property {string} [fence]
+ * @property {boolean} [held] at its first instruction
+ * @property {number} [believedTo] at all times between `from` and then it was surely held
+ * @property {number} [leftAt] the function was done
+ * @property {boolean} [kept] it was still held then
+ * @property {number} [endedAt] the call was over
+ */
+
+/** @param {Iterable<any>} events */
+export function model(events) {
+  const sections = new Map();
+  const processes = new Map();
+  const history = {
+    run: undefined,
+    sections: [],
+    processes,
+    pauses: [],
+    faults: [],
+    errors: [],
+    quits: [],
+    gave: [],
+    writes: [],
+    seen: [],
+    closes: [],
+    left: undefined,
+  };
+  // A process records in order, but its end is recorded by another.
+  const section = (id) => {
+    if (!sections.has(id)) sections.set(id, { id });
+    return sections.get(id);
+  };
+  const one = (name) => {
+    if (!processes.has(name)) processes.set(name, { name, sent: [] });
+    return processes.get(name);
+  };
+  const readers = {
+    run: (event) => (history.run = event),
+    ask: ({ t, p, s, k, form, auto, observed }) =>
+      Object.assign(section(s), {
+        ...{ process: p, key: k, form, observed, autoExtend: auto, askedAt: t },
+      }),
+    in: ({ t, s, f, held }) =>
+      Object.assign(section(s), { from: t, fence: f, held, believedTo: held ? t : undefined }),
+    out({ t, s, to, kept }) {
+      const left = section(s);
+      left.leftAt = t;
+      left.kept = kept;
+      left.believedTo = to ?? left.believedTo;
+    },
+    end: ({ t, s }) => Object.assign(section(s), { endedAt: t }),
+    error: ({ e, ...error }) => history.errors.push(error),
+    quit: ({ e, ...error }) => history.quits.push(error),
+    gave: ({ t, k }) => history.gave.push({ t, k }),
+    blocked: ({ p, from, to, place }) =>
+      history.pauses.push({ process: p, kind: "blocked", place, from, to }),
+    stopped: ({ w, from, to }) => history.pauses.push({ process: w, kind: "stopped", from, to }),
+    fault: ({ e, t, p, ...fault }) => history.faults.push(fault),
+    spawn: ({ t, w }) => (one(w).spawnedAt = t),
+    sent: ({ t, w, signal }) => one(w).sent.push({ t, signal }),
+    exit: ({ t, w, code, signal, said }) =>
+      Object.assign(one(w), { exitedAt: t, code, signal, said }),
+    hung: ({ w }) => (one(w).hung = true),
+    begin() {},
+    closed: ({ p, from, t }) => history.closes.push({ process: p, from, to: t }),
+    write: ({ t, s, k, cells, refused }) =>
+      history.writes.push({ t, section: s, key: k, cells, refused }),
+    seen: ({ t, k, f }) => history.seen.push({ t, key: k, fence: f }),
+    ended: ({ t }) => (history.endedAt = t),
+    left: ({ keys }) => (history.left = keys),
+  };
+  for (const event of events) readers[event.e](event);
+  history.sections = [...sections.values()].sort((a, b) => a.askedAt - b.askedAt);
+  history.writes.sort((a, b) => a.t - b.t);
+  history.section = (id) => sections.get(id);
+  return history;
+}
+
+export const isKilled = (process) => process?.sent.some(({ signal }) => signal === "SIGKILL");
+
+/** Lists by what `field` says. */
+export function groupBy(list, field) {
+  const groups = new Map();
+  for (const item of list) {
+    const name = field(item);
+    if (!groups.has(name)) groups.set(name, []);
+    groups.get(name).push(item);
+  }
+  return groups;
+}
+
+/** How long `pauses` lasted between two times. */
+export function pausedBetween(pauses, from, to) {
+  const parts = pauses
+    .map((pause) => [Math.max(from, pause.from), Math.min(to, pause.to)])
+    .filter(([begin, end]) => begin < end)
+    .sort(([a], [b]) => a - b);
+  let total = 0;
+  let until = -Infinity;
+  for (const [begin, end] of parts) {
+    total += Math.max(0, end - Math.max(begin, until));
+    until = Math.max(until, end);
+  }
+  return total;
+}

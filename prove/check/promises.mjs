@@ -1,0 +1,243 @@
+// What is checked of a history: each check is a function of the model, and returns how much it looked
+// at, what it found, and what of that is not promised.
+
+import { excuser, isTakenBack } from "./excuses.mjs";
+import { lostUpdates } from "./updates.mjs";
+import { groupBy, isKilled, pausedBetween } from "./model.mjs";
+
+/** What a busy machine may add to a limit. */
+export const NOISE_MS = 3_000;
+
+/** How far apart a signal and what it does may be recorded. */
+const NEAR_MS = 200;
+
+/** What may go wrong when stores and networks do; anything else is a fault of ours. */
+const EXPECTED = new Set([
+  ...["ServiceUnavailable", "NetworkTimeout", "RateLimited", "AcquisitionTimeout"],
+  ...["Aborted", "LockLost"],
+]);
+
+class Findings {
+  constructor() {
+    this.examined = 0;
+    this.violations = [];
+    this.excused = [];
+  }
+
+  add(text, isExcused = false) {
+    (isExcused ? this.excused : this.violations).push(text);
+  }
+}
+
+/** What was surely held: in the order in which it was. */
+function* beliefs({ sections }) {
+  const believed = sections.filter(({ believedTo }) => believedTo !== undefined);
+  for (const [key, list] of groupBy(believed, (section) => section.key)) {
+    yield [key, list.sort((a, b) => a.from - b.from)];
+  }
+}
+
+function oneHolder(history) {
+  const found = new Findings();
+  const excused = excuser(history, "mayLoseWrites", "mayShareLocks");
+  for (const [key, list] of beliefs(history)) {
+    let last;
+    for (const section of list) {
+      found.examined += 1;
+      if (last && section.from < last.believedTo) {
+        found.add(
+          `${key}: ${at(section)} believed in it from ${section.from} on, ${at(last)} until ${last.believedTo}`,
+          excused(last.from, section.from),
+        );
+      }
+      if (!last || section.believedTo > last.believedTo) last = section;
+    }
+  }
+  return found;
+}
+
+function risingFences(history) {
+  const found = new Findings();
+  const isForgotten = excuser(history, "mayLoseWrites");
+  const isShared = excuser(history, "mayShareLocks");
+  for (const [key, list] of beliefs(history)) {
+    let highest;
+    for (const section of list) {
+      found.examined += 1;
+      if (highest && section.fence <= highest.fence) {
+        const span = [highest.from, section.from];
+        const isAnew = isForgotten(...span);
+        const text = `${key}: ${at(section)} came after ${at(highest)}`;
+        found.add(text, isAnew || isShared(...span));
+        // From here on they are to rise again.
+        if (isAnew) highest = section;
+      } else {
+        highest = section;
+      }
+    }
+  }
+  // Also those of who was paused, and of whom it is not known when they had it.
+  const granted = history.sections.filter(({ fence }) => fence !== undefined);
+  for (const same of groupBy(granted, ({ key, fence }) => `${key} ${fence}`).values()) {
+    const [first, ...others] = same.sort((a, b) => a.from - b.from);
+    for (const other of others) {
+      found.add(
+        `${other.key}: ${at(other)} has the fence of ${at(first)}`,
+        isForgotten(first.askedAt, other.from),
+      );
+    }
+  }
+  return found;
+}
+
+function guardedUpdates(history) {
+  const found = new Findings();
+  const excused = excuser(history, "mayLoseWrites");
+  const { accepted, lost } = lostUpdates(history, "fenced");
+  found.examined = accepted;
+  for (const { update, by } of lost) {
+    const [first, last] = [update, by].map((id) => history.section(id));
+    found.add(
+      `${first.key}: the update of ${at(first)} was lost by ${at(last)}`,
+      excused(Math.min(first.from, last.from), Math.max(first.leftAt ?? 0, last.leftAt ?? 0)),
+    );
+  }
+  return found;
+}
+
+/** As an outsider saw the store: nobody's lock lasts. */
+function nothingStaysLocked(history) {
+  const found = new Findings();
+  const excused = excuser(history, "mayLoseWrites", "mayShareLocks");
+  const { ttlMs, toleranceMs, longestPauseMs } = history.run;
+  const byFence = groupBy(history.sections, ({ key, fence }) => `${key} ${fence}`);
+  for (const [name, looks] of groupBy(history.seen, ({ key, fence }) => `${key} ${fence}`)) {
+    found.examined += 1;
+    const times = looks.map(({ t }) => t);
+    const lastSeen = times.reduce((a, b) => Math.max(a, b));
+    const holders = byFence.get(name);
+    // Who never came to use it was paused meanwhile, or is gone, or has given it up.
+    const goneAt = holders
+      ? Math.max(...holders.map((section) => endOf(section, history)))
+      : times.reduce((a, b) => Math.min(a, b)) + longestPauseMs;
+    const late = lastSeen - goneAt - ttlMs - toleranceMs - NOISE_MS;
+    if (late > 0) {
+      const text = `${name}: still locked ${Math.round(late)} ms later than it may be`;
+      // Fences that began anew are those of two locks.
+      found.add(text, excused(goneAt, lastSeen));
+    }
+  }
+  for (const key of history.run.keys) {
+    const had = history.sections.some((one) => one.key === key && one.from !== undefined);
+    if (!had) found.add(`${key}: nobody ever had it`);
+  }
+  return found;
+}
+
+function endOf(section, { processes }) {
+  return section.endedAt ?? processes.get(section.process)?.exitedAt ?? Infinity;
+}
+
+/** What `lock` calls, that is: who awaits `hold` may be kept from going on. */
+function startsHeld({ sections, pauses }) {
+  const found = new Findings();
+  const stops = pauses.filter(({ kind }) => kind === "stopped");
+  for (const section of sections) {
+    const { form, from, held, process } = section;
+    if (form !== "lock" || from === undefined) continue;
+    found.examined += 1;
+    // Stopped just there, between the library's last look and the first of ours.
+    const isStopped = (stop) =>
+      stop.process === process && stop.from <= from + NEAR_MS && stop.to >= from - NEAR_MS;
+    if (!held && !stops.some(isStopped)) found.add(`${at(section)} began without its lock`);
+  }
+  return found;
+}
+
+function limits(history) {
+  const found = new Findings();
+  const { timeoutMs, operationMs } = history.run;
+  const pauses = groupBy(history.pauses, ({ process }) => process);
+  const look = (what, process, from, to, limitMs) => {
+    if (from === undefined || to === undefined) return;
+    found.examined += 1;
+    if (to - from <= limitMs + NOISE_MS) return;
+    const took = to - from - pausedBetween(pauses.get(process) ?? [], from, to);
+    if (took > limitMs + NOISE_MS) {
+      found.add(
+        `${what} of ${process} at ${from} took ${Math.round(took)} ms, more than ${limitMs}`,
+      );
+    }
+  };
+  for (const section of history.sections) {
+    const { process, askedAt, from, leftAt, endedAt } = section;
+    look("the wait", process, askedAt, from ?? endedAt, timeoutMs);
+    look("the release", process, leftAt, endedAt, operationMs);
+  }
+  // Ten seconds for what is held, and as long for what is undone.
+  for (const { process, from, to } of history.closes) look("the close", process, from, to, 20_000);
+  return found;
+}
+
+function onlyLockErrors({ errors, quits }) {
+  const found = new Findings();
+  for (const { p, t, at: where, name, code, message } of [...errors, ...quits]) {
+    found.examined += 1;
+    if (name === "LockError" && EXPECTED.has(code)) continue;
+    found.add(`${p} at ${t}, ${where}: ${name} ${code ?? ""} ${message ?? ""}`);
+  }
+  return found;
+}
+
+function noUnexpectedDeath({ processes }) {
+  const found = new Findings();
+  for (const { name, sent, code, signal, hung, said } of processes.values()) {
+    found.examined += 1;
+    if (hung) found.add(`${name} did not end when it was told to`);
+    else if (signal === null && code !== 0) found.add(`${name} ended with ${code}: ${said}`);
+    else if (signal && !sent.some((one) => one.signal === signal)) {
+      found.add(`${name} died of ${signal}, which nobody sent`);
+    } else if (signal === undefined) found.add(`${name} was never seen to end`);
+  }
+  return found;
+}
+
+/** What was given up half-way is not there at the end, unless its process could not undo it. */
+function undone(history) {
+  const { run, left, processes, quits, faults } = history;
+  const found = new Findings();
+  // A failover may also forget a release.
+  const isForgotten = faults.some(({ mayLoseWrites }) => mayLoseWrites);
+  const unreleased = new Set(
+    quits.filter(({ at: where }) => where === "release").map(({ k }) => k),
+  );
+  found.examined = quits.length;
+  for (const key of left ?? []) {
+    const isOfKilled =
+      key.startsWith(run.undoPrefix) && isKilled(processes.get(key.slice(run.undoPrefix.length)));
+    // Its holder was told that the release failed.
+    if (isOfKilled || unreleased.has(key)) continue;
+    found.add(`${key}: a lock was left`, isForgotten || isTakenBack(key, history));
+  }
+  return found;
+}
+
+const at = ({ id, fence }) => `${id} (fence ${Number(fence)})`;
+
+export const PROMISES = {
+  "one holder": oneHolder,
+  "fences rise": risingFences,
+  "no guarded update lost": guardedUpdates,
+  "`fn` starts with its lock": startsHeld,
+  "nothing stays locked": nothingStaysLocked,
+  "no operation beyond its limit": limits,
+  "only LockErrors": onlyLockErrors,
+  "no unexpected death": noUnexpectedDeath,
+  "the undo left nothing": undone,
+};
+
+/** All promises, checked. */
+export function check(history) {
+  const results = Object.entries(PROMISES).map(([name, look]) => ({ name, ...look(history) }));
+  return { results, isKept: results.every(({ violations }) => violations.length === 0) };
+}

@@ -1,0 +1,146 @@
+// One process of a run: workers that take turns on few keys, and write to the register under the lock.
+// `fork(worker.mjs, [JSON])`; it ends when it is told anything.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { hold, lock, LockError, withTelemetry } from "../js/common.js";
+import { openBackend } from "./backends.mjs";
+import { now, Recorder } from "./history.mjs";
+import { randomFrom } from "./random.mjs";
+import { openRegister } from "./register-client.mjs";
+import { Trouble } from "./trouble.mjs";
+
+const job = JSON.parse(process.argv[2]);
+const { process: name, seed, keys, ttlMs, undoTtlMs, timeoutMs } = job;
+const recorder = new Recorder(job.folder, `worker-${name}`);
+const tell = (e, fields) => recorder.tell(e, { ...fields, p: name });
+
+const ending = new AbortController();
+process.on("message", () => ending.abort());
+process.on("disconnect", () => process.exit(1)); // The conductor is gone.
+
+const register = await openRegister(job.registerPort);
+const backend = await openBackend(job.backend);
+const trouble = new Trouble(randomFrom(`${seed} trouble ${name}`), job, tell);
+const observed = withTelemetry(backend, {
+  onEvent: ({ type, result }) => {
+    if (type === "acquire" && result === "ok") trouble.meet("granted");
+  },
+});
+const acquisition = { timeoutMs, maxRetries: Infinity, retryDelayMs: 20, maxDelayMs: 200 };
+
+const failure = (error) => ({
+  name: error instanceof LockError ? "LockError" : String(error?.stack ?? error),
+  code: error?.code,
+  message: error?.message,
+});
+
+/** What is done under the lock. */
+async function turn(section, key, context, random) {
+  const from = now();
+  // That it is held now says that it was held at every moment since the grant.
+  let believed = context.isHeld() ? from : undefined;
+  const believe = () => {
+    const at = now();
+    if (!context.isHeld()) return false;
+    believed = at;
+    return true;
+  };
+  const { fence } = context;
+  tell("in", { t: from, s: section, f: fence, held: believed !== undefined });
+  const seen = await register.read({ key, fence });
+  trouble.meet("inside");
+  if (random.chance(0.5)) await sleep(random.below(4));
+  const heeds = believe() && !(random.chance(0.5) && context.signal.aborted);
+  trouble.meet("unseen");
+  if (!heeds) delete seen.heeded;
+  await register.write({ section, key, fence, from: seen });
+  const kept = believe();
+  tell("out", { s: section, to: believed, kept });
+}
+
+const FORMS = {
+  lock: (on, config, work) => lock(on, work, config),
+  async hold(on, config, work) {
+    const held = await hold(on, config);
+    try {
+      await work(held);
+    } finally {
+      await held.release();
+    }
+  },
+};
+
+/** Keeps the thread soon after the call, if that is due. */
+function disturb(random, isObserved) {
+  if (!isObserved) trouble.meet("granted");
+  if (trouble.isDue("waiting")) setTimeout(() => trouble.meet("waiting"), random.below(30));
+}
+
+async function worker(number) {
+  const random = randomFrom(`${seed} worker ${name}.${number}`);
+  for (let count = 0; !ending.signal.aborted; count++) {
+    const section = `${name}.${number}.${count}`;
+    const key = random.pick(keys);
+    const form = random.pick(Object.keys(FORMS));
+    const isObserved = random.chance(0.5);
+    const config = {
+      key,
+      ttlMs,
+      autoExtend: random.chance(0.5),
+      acquisition: { ...acquisition, signal: ending.signal },
+      onReleaseError: (error) => tell("error", { s: section, at: "release", ...failure(error) }),
+    };
+    tell("ask", { s: section, k: key, form, auto: config.autoExtend, observed: isObserved });
+    let isInside = false;
+    const work = (context) => {
+      isInside = true;
+      return turn(section, key, context, random);
+    };
+    try {
+      const done = FORMS[form](isObserved ? observed : backend, config, work);
+      disturb(random, isObserved);
+      await done;
+      tell("end", { s: section });
+    } catch (error) {
+      tell("end", { s: section });
+      tell("error", { s: section, at: isInside ? "release" : "wait", ...failure(error) });
+      await sleep(50); // A store that is away is not to be asked in a busy loop.
+    }
+  }
+}
+
+/** Acquires that are given up half-way: a lock that one of these left would last. */
+async function quitter() {
+  const random = randomFrom(`${seed} quitter ${name}`);
+  const key = `${job.undoPrefix}${name}`;
+  for (let count = 0; !ending.signal.aborted; count++) {
+    const quitting = new AbortController();
+    const timer = setTimeout(() => quitting.abort(), random.real(0, 6));
+    const config = { key, ttlMs: undoTtlMs, signal: quitting.signal };
+    let held;
+    try {
+      held = await (random.chance(0.5)
+        ? backend.acquire(config)
+        : hold(random.chance(0.5) ? backend : observed, { ...config, acquisition }));
+      clearTimeout(timer);
+      if (held.release) {
+        await held.release();
+        tell("gave", { k: key });
+      }
+    } catch (error) {
+      tell("quit", { k: key, at: held ? "release" : "wait", ...failure(error) });
+    }
+    await sleep(random.below(100));
+  }
+}
+
+tell("begin");
+process.send("begun");
+const workers = Array.from({ length: job.workers }, (_, number) => worker(number));
+await Promise.all([...workers, quitter()]);
+const from = now();
+await backend.close();
+tell("closed", { from });
+register.close();
+process.removeAllListeners("disconnect");
+process.disconnect();
