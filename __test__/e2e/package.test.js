@@ -71,7 +71,7 @@ test("the tarballs hold what is needed and nothing else", () => {
   }
   const strange = files.filter(
     (file) =>
-      !/^(dist\/(.+\.m?js|.+\.d\.m?ts)|docs\/.+\.(md|json)|src\/.+\/schema\.sql|package\.json|[A-Z]+(\.md)?)$/.test(
+      !/^(dist\/(.+\.m?js|.+\.d\.m?ts)|docs\/.+\.(md|json|svg)|src\/.+\/schema\.sql|package\.json|[A-Z]+(\.md)?)$/.test(
         file,
       ),
   );
