@@ -90,7 +90,7 @@ function read(engine, plan, reply, observers) {
  * @param {number} number
  */
 function giveBack({ native }, number) {
-  const reply = native.endHold(number);
+  const reply = native.abandonHold(number);
   if (typeof reply !== "string") settled(reply);
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -244,6 +245,13 @@ impl Client {
         let outcome = self.give_back(&hold).await;
         self.holds.remove(hold.lock_id);
         outcome
+    }
+
+    /// Nobody ever used it: gives it back, whatever that takes. See [`Client::undo`] for the end of it.
+    pub fn abandon(self: &Arc<Self>, hold: &Hold) -> BoxFuture<'static, ()> {
+        hold.ended.cancel();
+        self.holds.remove(hold.lock_id);
+        self.undo(hold.lock_id, &hold.key, hold.policy.ttl)
     }
 
     async fn give_back(&self, hold: &Hold) -> Result<ReleaseOutcome> {

@@ -165,9 +165,7 @@ impl Client {
         caller: u64,
         cancel: Option<CancellationToken>,
     ) -> Settled<Option<Arc<Hold>>> {
-        hold.ended.cancel();
-        self.holds.remove(hold.lock_id);
-        self.disown(hold.lock_id, &hold.key, hold.policy.ttl);
+        drop(self.abandon(&hold));
         let request = HoldRequest {
             key: hold.key.clone(),
             policy: hold.policy,

@@ -137,6 +137,17 @@ async fn grant(client: &Arc<Client>, ttl: Ttl) -> Grant {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hold_that_nobody_took_is_given_back_although_the_first_release_fails() {
+    let client = client(BadLine {
+        releases_lost: AtomicU32::new(1),
+        ..BadLine::default()
+    });
+    let held = hold(&client, ttl(60_000), None).await.unwrap().unwrap();
+    client.abandon(&held).await;
+    assert!(!client.is_locked(&key()).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_undone_once_the_server_is_back() {
     let client = client(BadLine {
         acquires_lost: 1.into(),

@@ -109,7 +109,7 @@ impl Numbering {
                 let (client, held) = (Arc::clone(&self.client), Arc::clone(&self.held));
                 Reply::from(text).or_else(move || {
                     if let Some(hold) = held.remove(number) {
-                        end_in_background(&client, hold);
+                        drop(client.abandon(&hold));
                     }
                 })
             }
@@ -202,6 +202,20 @@ impl NativeBackend {
             async move { reply::of(client.end(hold).await, reply::released).into() },
             None,
         )
+    }
+
+    /// The same for a lock that nobody ever used.
+    #[napi]
+    pub fn abandon_hold(&self, number: f64) -> Answer {
+        let Some(hold) = self.held.remove(number as u64) else {
+            return Either::A(reply::boolean(false));
+        };
+        let client = Arc::clone(&self.client);
+        let abandoning = async move {
+            client.abandon(&hold).await;
+            Reply::nothing().into()
+        };
+        self.start_single(abandoning, None)
     }
 
     /// For how many milliseconds the lock is still surely held; negative when it is not.
