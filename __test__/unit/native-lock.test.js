@@ -176,7 +176,7 @@ describe("abort", () => {
     controller.abort();
     expect((await rejection(waiting)).code).toBe("Aborted");
     expect(fn).not.toHaveBeenCalled();
-    expect(calls.at(-1)).toEqual(["endHold", 7]);
+    expect(calls.at(-1)).toEqual(["abandonHold", 7]);
     expect(getEventListeners(controller.signal, "abort")).toHaveLength(0);
     answer(45, "1");
   });
@@ -194,7 +194,7 @@ describe("abort", () => {
     });
     next.push(HOLD, "1");
     expect((await rejection(lock(backend, vi.fn(), { key: "k", signal }))).code).toBe("Aborted");
-    expect(names()).toEqual(["hold", "endHold"]);
+    expect(names()).toEqual(["hold", "abandonHold"]);
   });
 
   test("by what the native side told before, in one go: the grant is given back", async () => {
@@ -206,7 +206,7 @@ describe("abort", () => {
     answer(7, LOST, 46, HOLD.replace(",7,", ",8,"));
     expect((await rejection(waiting)).code).toBe("Aborted");
     // It had left the native side: there was nothing to cancel any more.
-    expect(calls).toContainEqual(["endHold", 8]);
+    expect(calls).toContainEqual(["abandonHold", 8]);
     await held.release();
   });
 });

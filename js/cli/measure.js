@@ -68,6 +68,8 @@ export async function roundTrip({ backend }) {
  */
 export async function toldAfter({ backend, library }, other) {
   const patient = { timeoutMs: PATIENCE_MS, maxRetries: Infinity };
+  // It has a connection then: who is slow to answer is watched later.
+  await other.backend.isLocked({ key: KEY });
   const held = await library.hold(backend, { key: KEY, ttlMs: TTL_MS, acquisition: patient });
   let hadAt = 0;
   const waiting = other.library

@@ -232,7 +232,7 @@ mod tests {
         store.acquire(&lock, 0).unwrap();
         assert_eq!(
             store.acquire(&request("k", 100), 1099).unwrap(),
-            locked(1, 1000)
+            locked(1, 100)
         );
         assert_eq!(
             store.extend(lock.lock_id, ttl(1), 1100),
