@@ -8,6 +8,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::host::Moment;
+#[cfg(test)]
+use super::simulation::mutation::Mutation;
 use super::wait::Progress;
 use super::{Client, Grant};
 use crate::backend::{ExtendOutcome, Miss, ReleaseOutcome};
@@ -116,6 +118,18 @@ impl Hold {
         self.expires_at_ms.store(expires_at_ms, Ordering::Relaxed);
         let until = nanoseconds(valid_until);
         if until < self.valid_until.swap(until, Ordering::AcqRel) {
+            self.shortened.notify_one();
+        }
+    }
+
+    /// It may be about to get less time. The answer to that could come too late, or never.
+    pub(super) fn at_most_until(&self, valid_until: Moment) {
+        #[cfg(test)]
+        if Mutation::ShortenedByAnswer.is_on() {
+            return;
+        }
+        let until = nanoseconds(valid_until);
+        if until < self.valid_until.fetch_min(until, Ordering::AcqRel) {
             self.shortened.notify_one();
         }
     }

@@ -45,6 +45,7 @@ impl Client {
                 .flatten()
                 .fold(deadline, Moment::min);
             tokio::select! {
+                biased;
                 () = self.host.sleep_until(first) => {}
                 () = hold.shortened.notified() => {
                     let now = self.host.now();
