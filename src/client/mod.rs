@@ -300,13 +300,13 @@ impl Client {
     }
 
     async fn extend_once(&self, lock_id: LockId, ttl: Ttl) -> Result<Result<Extension, Miss>> {
-        self.check_open()?;
         let hold = self.holds.get(lock_id);
         // One after the other: else an earlier one could be taken for the last.
         let _turn = match &hold {
             Some(hold) => Some(hold.extending.lock().await),
             None => None,
         };
+        self.check_open()?;
         let valid_until = self.host.now() + ttl.duration();
         if let Some(hold) = &hold {
             hold.at_most_until(valid_until);

@@ -68,6 +68,7 @@ impl Caller {
 
     fn wait_policy(&mut self) -> WaitPolicy {
         let random = &mut self.random;
+        let timeout = random.pick(&[None, Some(200), Some(3000), Some(15_000), Some(15_000)]);
         WaitPolicy {
             retry: RetryPolicy {
                 retry_delay_ms: random.pick(&[20.0, 100.0, 1000.0, 5000.0]),
@@ -75,14 +76,13 @@ impl Caller {
                 backoff: random.pick(&[Backoff::Fixed, Backoff::Exponential]),
                 jitter: random.pick(&[Jitter::None, Jitter::Equal, Jitter::Full]),
             },
-            max_retries: random.pick(&[2, 10, 1000]),
-            timeout: random.pick(&[
-                None,
-                Some(Duration::from_millis(200)),
-                Some(Duration::from_secs(3)),
-                Some(Duration::from_secs(15)),
-                Some(Duration::from_secs(15)),
-            ]),
+            // Somebody may never give the lock back.
+            max_retries: random.pick(if timeout.is_none() {
+                &[10]
+            } else {
+                &[2, 10, 1000]
+            }),
+            timeout: timeout.map(Duration::from_millis),
         }
     }
 
@@ -237,10 +237,11 @@ impl Caller {
         }
         let lock_id = hold.lock_id;
         self.ledger.let_go(lock_id);
-        let limit = Some(self.longest_operation);
+        let limit = Some(self.longest_operation * 2);
         let id = self
             .ledger
             .begin(self.machine, key, Kind::Use, Some(lock_id), limit);
+        // Some release it without ending the hold, which then finds nothing to give back.
         let ended = if self.random.chance(10) {
             let key = self.ledger.keys[key].clone();
             let released = self.client.release(lock_id, Some(key)).await;
