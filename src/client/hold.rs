@@ -63,6 +63,7 @@ pub struct Hold {
     expires_at_ms: AtomicU64,
     /// Nanoseconds of a [`Moment`].
     valid_until: AtomicU64,
+    longest_ttl_ms: AtomicU64,
     lost: OnceLock<Error>,
     listener: OnceLock<Listener>,
     pub(super) extending: tokio::sync::Mutex<()>,
@@ -93,6 +94,7 @@ impl Hold {
             granted_at: grant.granted_at,
             expires_at_ms: AtomicU64::new(grant.expires_at_ms),
             valid_until: AtomicU64::new(nanoseconds(grant.valid_until)),
+            longest_ttl_ms: AtomicU64::new(policy.ttl.ms()),
             lost: OnceLock::new(),
             listener: OnceLock::new(),
             extending: tokio::sync::Mutex::new(()),
@@ -122,8 +124,9 @@ impl Hold {
         }
     }
 
-    /// It may be about to get less time. The answer to that could come too late, or never.
-    pub(super) fn at_most_until(&self, valid_until: Moment) {
+    /// It is about to get more time, or less: the answer could come too late, or never.
+    pub(super) fn asks_for(&self, ttl: Ttl, valid_until: Moment) {
+        self.longest_ttl_ms.fetch_max(ttl.ms(), Ordering::AcqRel);
         #[cfg(test)]
         if Mutation::ShortenedByAnswer.is_on() {
             return;
@@ -132,6 +135,12 @@ impl Hold {
         if until < self.valid_until.fetch_min(until, Ordering::AcqRel) {
             self.shortened.notify_one();
         }
+    }
+
+    /// The store has it for so long from now on, at most.
+    pub(super) fn longest_ttl(&self) -> Ttl {
+        let ms = self.longest_ttl_ms.load(Ordering::Acquire);
+        Ttl::rounded_up(Duration::from_millis(ms)).unwrap_or(self.policy.ttl)
     }
 
     /// For how long it is still surely ours; nothing when it is not.
@@ -283,7 +292,7 @@ impl Client {
     pub(super) fn give_up(self: &Arc<Self>, hold: &Hold, why: Error) {
         hold.lose(why);
         if !hold.given_up.swap(true, Ordering::AcqRel) {
-            self.disown(hold.lock_id, &hold.key, hold.policy.ttl);
+            self.disown(hold.lock_id, &hold.key, hold.longest_ttl());
         }
     }
 }

@@ -169,7 +169,7 @@ impl Client {
     ) -> Settled<Option<Arc<Hold>>> {
         hold.ended.cancel();
         self.holds.remove(hold.lock_id);
-        self.disown(hold.lock_id, &hold.key, hold.policy.ttl);
+        self.disown(hold.lock_id, &hold.key, hold.longest_ttl());
         let request = HoldRequest {
             key: hold.key.clone(),
             policy: hold.policy,
@@ -309,7 +309,7 @@ impl Client {
         self.check_open()?;
         let valid_until = self.host.now() + ttl.duration();
         if let Some(hold) = &hold {
-            hold.at_most_until(valid_until);
+            hold.asks_for(ttl, valid_until);
         }
         match self.backend.extend(lock_id, ttl).await? {
             ExtendOutcome::Extended { expires_at_ms } => {

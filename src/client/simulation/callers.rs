@@ -277,14 +277,17 @@ impl Caller {
             told: None,
         };
         self.ledger.granted(id, belief);
-        self.use_grant(key, &grant).await;
+        let longest = self.use_grant(key, &grant).await;
+        let ttl = longest.map_or(ttl, |longest| ttl.max(longest));
         self.end_grant(key, &grant, ttl).await;
     }
 
-    async fn use_grant(&mut self, key: usize, grant: &Grant) {
+    /// For how long it may have been extended.
+    async fn use_grant(&mut self, key: usize, grant: &Grant) -> Option<Ttl> {
         self.pause(1000).await;
-        if self.random.chance(30) {
-            let (lock_id, ttl) = (grant.lock_id, self.ttl());
+        let ttl = self.random.chance(30).then(|| self.ttl());
+        if let Some(ttl) = ttl {
+            let lock_id = grant.lock_id;
             // It counts from now, should it be shorter, whatever becomes of it.
             let shorter = self.client.host().now() + ttl.duration();
             self.ledger.lasts_until(lock_id, |until| until.min(shorter));
@@ -301,6 +304,7 @@ impl Caller {
             }
         }
         self.pause(1000).await;
+        ttl
     }
 
     async fn end_grant(&mut self, key: usize, grant: &Grant, ttl: Ttl) {
