@@ -537,6 +537,23 @@ async fn a_shorter_time_counts_also_when_the_answer_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_extended_is_undone_for_as_long_as_it_lasts() {
+    let client = client(BadLine {
+        releases_lost: 8.into(),
+        ..Default::default()
+    });
+    let policy = HoldPolicy {
+        longest: Some(Duration::from_secs(1)),
+        ..ttl(300).into()
+    };
+    let held = hold(&client, policy, None).await.unwrap().unwrap();
+    let extended = client.extend(held.lock_id, ttl(60_000)).await;
+    extended.unwrap().unwrap();
+    sleep(Duration::from_secs(20)).await;
+    assert!(!client.is_locked(&key()).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hold_is_given_up_after_its_longest_time() {
     let client = client(MemoryBackend::new());
     let policy = HoldPolicy {

@@ -1,21 +1,20 @@
 //! What callers do: wait for locks, change their mind, hold them, lose them, give them back.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::cancelling::Cancelling;
 use super::faults::OPERATION_LIMIT;
-use super::invariants::{Belief, Held, Ledger};
+use super::ledger::{Belief, Held, Ledger};
 use super::operations::Kind;
+use super::policies;
 use super::random::Random;
 use crate::client::host::Moment;
-use crate::client::{Client, Grant, Hold, HoldEvent, HoldPolicy, HoldRequest, Settled, WaitPolicy};
-use crate::lock::Ttl;
-use crate::lock::retry::{Backoff, Jitter, RetryPolicy};
+use crate::client::{Client, Grant, Hold, HoldEvent, HoldPolicy, HoldRequest, Settled};
+use crate::lock::{LockId, Ttl};
 
 /// How long the end of an undo is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -59,49 +58,19 @@ impl Caller {
             .begin(self.machine, key, kind, None, limit.into())
     }
 
-    fn ttl(&mut self) -> Ttl {
-        let ms = self
-            .random
-            .pick(&[300.0, 1000.0, 3000.0, 20_000.0, 60_000.0]);
-        Ttl::from_number(ms).unwrap()
-    }
-
-    fn wait_policy(&mut self) -> WaitPolicy {
-        let random = &mut self.random;
-        let timeout = random.pick(&[None, Some(200), Some(3000), Some(15_000), Some(15_000)]);
-        WaitPolicy {
-            retry: RetryPolicy {
-                retry_delay_ms: random.pick(&[20.0, 100.0, 1000.0, 5000.0]),
-                max_delay_ms: random.pick(&[1000.0, 10_000.0]),
-                backoff: random.pick(&[Backoff::Fixed, Backoff::Exponential]),
-                jitter: random.pick(&[Jitter::None, Jitter::Equal, Jitter::Full]),
-            },
-            // Somebody may never give the lock back.
-            max_retries: random.pick(if timeout.is_none() {
-                &[10]
-            } else {
-                &[2, 10, 1000]
-            }),
-            timeout: timeout.map(Duration::from_millis),
-        }
-    }
-
-    fn hold_policy(&mut self) -> HoldPolicy {
-        let ttl = self.ttl();
-        let random = &mut self.random;
-        HoldPolicy {
-            ttl,
-            auto_extend: random.chance(50),
-            longest: random.chance(10).then(|| random.ms(200..4000)),
-            shortest: random.chance(10).then(|| random.ms(10..1500)),
-        }
+    fn begin_with(&self, key: usize, lock_id: LockId, limit: Duration) -> usize {
+        let ledger = &self.ledger;
+        ledger.begin(self.machine, key, Kind::Use, Some(lock_id), Some(limit))
     }
 
     async fn hold(&mut self, key: usize) {
-        let policy = self.hold_policy();
-        let wait = self.random.chance(80).then(|| self.wait_policy());
+        let policy = policies::to_hold(&mut self.random);
+        let wait = self
+            .random
+            .chance(80)
+            .then(|| policies::to_wait(&mut self.random));
         let kind = wait.map_or(Kind::TryHold, |wait| Kind::Wait {
-            backoff: longest_delay(&wait),
+            backoff: policies::longest_delay(&wait),
         });
         let limit = wait.map_or(Some(self.longest_operation), |wait| wait.timeout);
         let asked = Asked {
@@ -121,12 +90,9 @@ impl Caller {
         let mut settled = self.cancelling(id, cancel, call).await;
         while let Some(hold) = self.settled_hold(id, &asked, settled).await {
             self.use_hold(key, &hold).await;
-            let again = if self.client.lost(&hold).is_some() {
-                50
-            } else {
-                5
-            };
-            if !self.random.chance(again) || self.ledger.is_closing(self.machine) {
+            let is_lost = self.client.lost(&hold).is_some();
+            let goes_on = self.random.chance(if is_lost { 50 } else { 5 });
+            if !goes_on || self.ledger.is_closing(self.machine) {
                 return self.end_hold(key, hold).await;
             }
             self.ledger.let_go(hold.lock_id);
@@ -140,21 +106,19 @@ impl Caller {
         }
     }
 
-    /// Cancels the call at one of the moments at which it waits for something.
-    async fn cancelling<T>(
+    fn cancelling<T>(
         &mut self,
         id: usize,
         cancel: Option<CancellationToken>,
         call: impl Future<Output = T> + Send + 'static,
-    ) -> T {
-        let call = Cancelling {
+    ) -> Cancelling<T> {
+        Cancelling {
             call: Box::pin(call),
             cancel,
-            polls: self.random.below(12),
+            after: self.random.below(12),
             ledger: Arc::clone(&self.ledger),
             id,
-        };
-        call.await
+        }
     }
 
     async fn settled_hold(
@@ -214,16 +178,10 @@ impl Caller {
             let ms = self.random.pick(&[20, 500, 4000]);
             self.pause(ms).await;
             if self.random.chance(30) {
-                let ttl = self.ttl();
+                let ttl = policies::ttl(&mut self.random);
                 // There may be a heartbeat before it.
                 let limit = OPERATION_LIMIT * 2;
-                let id = self.ledger.begin(
-                    self.machine,
-                    key,
-                    Kind::Use,
-                    Some(hold.lock_id),
-                    Some(limit),
-                );
+                let id = self.begin_with(key, hold.lock_id, limit);
                 let _ = self.client.extend(hold.lock_id, ttl).await;
                 self.ledger.finish(id, "extended, perhaps");
             }
@@ -237,10 +195,7 @@ impl Caller {
         }
         let lock_id = hold.lock_id;
         self.ledger.let_go(lock_id);
-        let limit = Some(self.longest_operation * 2);
-        let id = self
-            .ledger
-            .begin(self.machine, key, Kind::Use, Some(lock_id), limit);
+        let id = self.begin_with(key, lock_id, self.longest_operation * 2);
         // Some release it without ending the hold, which then finds nothing to give back.
         let ended = if self.random.chance(10) {
             let key = self.ledger.keys[key].clone();
@@ -257,7 +212,7 @@ impl Caller {
     }
 
     async fn acquire(&mut self, key: usize) {
-        let ttl = self.ttl();
+        let ttl = policies::ttl(&mut self.random);
         let cancel = self.random.chance(25).then(CancellationToken::new);
         let id = self.begin(key, Kind::Acquire, self.longest_operation);
         let call =
@@ -285,16 +240,16 @@ impl Caller {
     /// For how long it may have been extended.
     async fn use_grant(&mut self, key: usize, grant: &Grant) -> Option<Ttl> {
         self.pause(1000).await;
-        let ttl = self.random.chance(30).then(|| self.ttl());
+        let ttl = self
+            .random
+            .chance(30)
+            .then(|| policies::ttl(&mut self.random));
         if let Some(ttl) = ttl {
             let lock_id = grant.lock_id;
             // It counts from now, should it be shorter, whatever becomes of it.
             let shorter = self.client.host().now() + ttl.duration();
             self.ledger.lasts_until(lock_id, |until| until.min(shorter));
-            let limit = Some(self.longest_operation);
-            let id = self
-                .ledger
-                .begin(self.machine, key, Kind::Use, Some(lock_id), limit);
+            let id = self.begin_with(key, lock_id, self.longest_operation);
             let extended = self.client.extend(lock_id, ttl).await;
             self.ledger.finish(id, "extended, perhaps");
             match extended {
@@ -317,10 +272,7 @@ impl Caller {
                 self.client.disown(lock_id, &name, ttl);
             }
             _ => {
-                let limit = Some(self.longest_operation);
-                let id = self
-                    .ledger
-                    .begin(self.machine, key, Kind::Use, Some(lock_id), limit);
+                let id = self.begin_with(key, lock_id, self.longest_operation);
                 if self.client.release(lock_id, Some(name)).await.is_err() {
                     self.ledger.excuse(lock_id);
                 }
@@ -341,49 +293,5 @@ impl Caller {
         let name = self.ledger.keys[key].clone();
         let _ = self.client.is_locked(&name).await;
         self.ledger.finish(id, "seen");
-    }
-}
-
-fn longest_delay(wait: &WaitPolicy) -> Duration {
-    let ms = match wait.retry.backoff {
-        Backoff::Fixed => wait.retry.retry_delay_ms.min(wait.retry.max_delay_ms),
-        Backoff::Exponential => wait.retry.max_delay_ms,
-    };
-    Duration::from_secs_f64(ms / 1000.0)
-}
-
-struct Cancelling<T> {
-    call: Pin<Box<dyn Future<Output = T> + Send>>,
-    cancel: Option<CancellationToken>,
-    polls: usize,
-    ledger: Arc<Ledger>,
-    id: usize,
-}
-
-impl<T> Cancelling<T> {
-    fn count(&mut self) {
-        match self.polls.checked_sub(1) {
-            Some(left) => self.polls = left,
-            None => {
-                if let Some(cancel) = self.cancel.take() {
-                    cancel.cancel();
-                    self.ledger.cancelled(self.id);
-                }
-            }
-        }
-    }
-}
-
-impl<T> Future for Cancelling<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        // Before it was asked for the first time, then after each time at which it had to wait.
-        self.count();
-        let polled = self.call.as_mut().poll(context);
-        if polled.is_pending() {
-            self.count();
-        }
-        polled
     }
 }

@@ -25,6 +25,7 @@ pub(super) struct Faults {
     pub tells_holder: bool,
     /// The store's clock jumps further than any tolerance.
     pub wild_clock: bool,
+    pub over: bool,
 }
 
 /// What becomes of a request.
@@ -53,6 +54,7 @@ impl Faults {
             watches: random.chance(65),
             tells_holder: random.chance(80),
             wild_clock: bad(random, &[0, 0, 0, 0, 0, 0, 0, 100]) > 0,
+            over: false,
         }
     }
 
@@ -61,6 +63,7 @@ impl Faults {
         self.lost_percent = 0;
         self.slow_percent = 0;
         self.notification_lost_percent = 0;
+        self.over = true;
     }
 
     pub(super) fn longest_operation(&self) -> Duration {

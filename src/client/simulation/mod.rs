@@ -6,36 +6,47 @@
 //! SYNCGUARD_SIMULATION_RUNS=100000 cargo test --release --no-default-features simulation::holds
 //! ```
 //!
-//! - [`world`]: machines, tasks and time; [`store`]: what they share, with its [`faults`];
-//! - [`callers`]: what is asked of the engine; [`operations`]: what is under way;
-//! - [`invariants`]: what must be true after every step; [`run`]: one run from its start to its end;
+//! - [`world`]: machines, tasks and time, which the engine sees as a [`host`];
+//! - [`store`]: what machines share, with its [`faults`] and a [`watch`] for each who waits;
+//! - [`callers`]: what is asked of the engine, with which [`policies`], and [`cancelling`] it;
+//! - [`ledger`]: what happened, and which [`operations`] are under way; [`invariants`]: what must be
+//!   true after every step;
+//! - [`run`]: one run from its start to its end;
 //! - [`mutation`]: ways to break the engine on purpose, each of which must be noticed.
 
 mod callers;
+mod cancelling;
 mod faults;
+mod host;
 mod invariants;
+mod ledger;
 pub(super) mod mutation;
 mod operations;
+mod policies;
 mod random;
 mod run;
 mod store;
+mod watch;
 mod world;
 
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use mutation::Mutation;
 use run::run;
 
-const RUNS: u64 = 2000;
+const RUNS: u64 = 1500;
+/// Within so many runs a broken engine is noticed.
+const RUNS_IF_BROKEN: u64 = 5000;
 
 fn from_environment<T: FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-fn failed(seed: u64, violation: &str) -> String {
-    format!(
+fn failed(seed: u64, violation: &str) -> ! {
+    panic!(
         "seed {seed}, {violation}. To see it again: SYNCGUARD_SIMULATION_SEED={seed} \
          cargo test --no-default-features simulation::replay -- --nocapture"
     )
@@ -45,36 +56,34 @@ fn failed(seed: u64, violation: &str) -> String {
 fn holds_whatever_goes_wrong() {
     let runs = from_environment("SYNCGUARD_SIMULATION_RUNS").unwrap_or(RUNS);
     let first = from_environment("SYNCGUARD_SIMULATION_SEED").unwrap_or(0);
-    let started = std::time::Instant::now();
-    let (next, grants, steps) = (
-        AtomicU64::new(first),
-        AtomicUsize::new(0),
-        AtomicUsize::new(0),
-    );
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= first + runs {
-                return;
-            }
-            match run(seed, false) {
-                Ok(summary) => {
-                    grants.fetch_add(summary.grants, Ordering::Relaxed);
-                    steps.fetch_add(summary.steps, Ordering::Relaxed);
-                }
-                Err(violation) => panic!("{}", failed(seed, &violation)),
-            }
+    let started = Instant::now();
+    let next = AtomicU64::new(first);
+    let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < first + runs);
+    // Until the end, or the first seed that fails.
+    let work = || -> Result<(usize, usize), (u64, String)> {
+        let (mut steps, mut grants) = (0, 0);
+        while let Some(seed) = take() {
+            let summary = run(seed, false).map_err(|violation| (seed, violation))?;
+            steps += summary.steps;
+            grants += summary.grants;
         }
+        Ok((steps, grants))
     };
-    thread::scope(|scope| {
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        (0..threads).for_each(|_| drop(scope.spawn(work)));
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let done: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let done = workers.into_iter().map(|worker| worker.join().unwrap());
+        done.collect()
     });
-    let (grants, steps) = (grants.into_inner(), steps.into_inner());
-    println!(
-        "{runs} runs, {steps} steps, {grants} locks in {:?}",
-        started.elapsed()
-    );
+    let (mut steps, mut grants) = (0, 0);
+    for result in done {
+        match result {
+            Ok(sums) => (steps, grants) = (steps + sums.0, grants + sums.1),
+            Err((seed, violation)) => failed(seed, &violation),
+        }
+    }
+    let took = started.elapsed();
+    println!("{runs} runs, {steps} steps, {grants} locks in {took:?}");
     assert!(grants as u64 > runs, "hardly anybody got a lock");
 }
 
@@ -86,7 +95,7 @@ fn replay() {
     let result = run(seed, true);
     println!("{result:?}");
     if let Err(violation) = result {
-        panic!("{}", failed(seed, &violation));
+        failed(seed, &violation);
     }
 }
 
@@ -100,7 +109,7 @@ fn a_run_can_be_repeated_exactly() {
 /// The first seed that shows that the engine is broken.
 fn noticed(mutation: Mutation) {
     let _broken = mutation.switch_on();
-    let seed = (0..RUNS).find_map(|seed| Some((seed, run(seed, false).err()?)));
+    let seed = (0..RUNS_IF_BROKEN).find_map(|seed| Some((seed, run(seed, false).err()?)));
     let (seed, violation) = seed.unwrap_or_else(|| panic!("{mutation:?} was not noticed"));
     println!("{mutation:?}: seed {seed}, {violation}");
 }

@@ -40,6 +40,10 @@ impl Operation {
         matches!(self.kind, Kind::Wait { .. } | Kind::TryHold)
     }
 
+    pub(super) fn is_late(&self, now: Moment) -> bool {
+        self.until.is_some_and(|until| now > until)
+    }
+
     /// Whether it may get a lock of this key on this machine.
     pub(super) fn wants(&self, machine: usize, key: usize) -> bool {
         let acquires = self.is_hold() || self.kind == Kind::Acquire;

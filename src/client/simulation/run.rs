@@ -1,16 +1,17 @@
 //! One run: machines, callers and troubles, all drawn from a seed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::callers::{Caller, PATIENCE};
 use super::faults::{Faults, SAFE_JUMP_MS};
-use super::invariants::Ledger;
+use super::host::SimulatedHost;
+use super::ledger::Ledger;
 use super::operations::Kind;
 use super::random::Random;
 use super::store::{Line, Store};
-use super::world::{STORE, SimulatedHost, Step, World};
+use super::world::{STORE, Step, World};
 use crate::client::Client;
 use crate::lock::Key;
 
@@ -19,7 +20,7 @@ const MOST_STEPS: usize = 200_000;
 /// ...or never ends.
 const LONGEST: Duration = Duration::from_secs(1800);
 /// Until everything is undone, once everything works.
-const SETTLED: Duration = Duration::from_secs(12);
+const SETTLED: Duration = Duration::from_secs(15);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Summary {
@@ -99,24 +100,22 @@ impl Run {
         self.until(|run| run.callers_are_done() && run.ledger.operations_left() == 0)?;
 
         self.store.end_of_faults();
-        let settled = Arc::new(AtomicBool::new(false));
-        let (world, is_settled) = (Arc::clone(&self.world), Arc::clone(&settled));
-        self.world.spawn(
-            STORE,
-            Box::pin(async move {
-                world.sleep(STORE, SETTLED).await;
-                is_settled.store(true, Ordering::Relaxed);
-            }),
-        );
-        self.until(|_| settled.load(Ordering::Relaxed))?;
+        let settled = self.world.now() + SETTLED;
+        let sleep = self.world.sleep_until(STORE, settled);
+        self.world.spawn(STORE, Box::pin(sleep));
+        self.until(|run| run.world.now() >= settled && run.ledger.operations_left() == 0)?;
         self.check_nothing_left()?;
 
-        for machine in 1..=self.clients.len() {
-            if !self.world.is_dead(machine) && !self.ledger.is_closing(machine) {
+        let machines = 1..=self.clients.len();
+        for machine in machines.clone() {
+            if !self.is_over(machine) {
                 self.close(machine, Duration::ZERO);
             }
         }
-        self.until(|run| run.ledger.operations_left() == 0)?;
+        self.until(|run| {
+            let are_over = machines.clone().all(|machine| run.is_over(machine));
+            are_over && run.ledger.operations_left() == 0
+        })?;
         self.check_nothing_left()?;
         Ok(Summary {
             digest: self.world.digest(),
@@ -148,6 +147,11 @@ impl Run {
         })
     }
 
+    /// Dead, closed, or about to be.
+    fn is_over(&self, machine: usize) -> bool {
+        self.world.is_dead(machine) || self.ledger.is_closing(machine)
+    }
+
     fn plan_trouble(&mut self) {
         let mut random = self.random.fork();
         let machine = 1 + random.below(self.clients.len());
@@ -158,6 +162,9 @@ impl Run {
         );
         let task = async move {
             world.sleep(STORE, random.ms(0..8000)).await;
+            if store.faults().over {
+                return;
+            }
             match random.below(8) {
                 0..=1 => {
                     let duration = random.ms(50..6000);

@@ -2,7 +2,7 @@
 //! stored by the memory backend, with a clock that jumps.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +12,8 @@ use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use super::faults::{Fate, Faults};
-use super::invariants::Ledger;
+use super::ledger::Ledger;
+use super::watch::BadWatch;
 use super::world::{START, STORE, World};
 use crate::backend::memory::MemoryBackend;
 use crate::backend::{
@@ -27,7 +28,7 @@ use crate::lock::{Key, LockId, Ttl};
 const FIRST_MS: i64 = 1_000_000_000;
 
 pub(super) struct Store {
-    world: Arc<World>,
+    pub world: Arc<World>,
     ledger: Arc<Ledger>,
     memory: MemoryBackend,
     clock: Arc<Clock>,
@@ -87,7 +88,7 @@ impl Store {
         self.clock.ahead_ms.store(ms, Ordering::Relaxed);
     }
 
-    fn down_until(&self) -> std::sync::MutexGuard<'_, Moment> {
+    pub(super) fn down_until(&self) -> MutexGuard<'_, Moment> {
         self.down_until
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -103,9 +104,9 @@ impl Store {
 
 /// One machine's way to the store.
 pub(super) struct Line {
-    pub store: Arc<Store>,
-    pub machine: usize,
-    pub is_closed: AtomicBool,
+    store: Arc<Store>,
+    machine: usize,
+    is_closed: AtomicBool,
 }
 
 impl Line {
@@ -222,8 +223,7 @@ impl Backend for Line {
     }
 
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
-        // One that arrived later than a second one would take time away from it. No store that is
-        // asked over one connection at a time does that.
+        // Not simulated: one that failed and arrives after the next one, and takes time away from it.
         self.ask(false, move |store| {
             let outcome = at_once(store.memory.extend(lock_id, ttl))?;
             if let ExtendOutcome::Extended { .. } = outcome {
@@ -261,58 +261,16 @@ impl Backend for Line {
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
-        self.store.faults().watches.then(|| {
-            Box::new(BadWatch {
-                store: Arc::clone(&self.store),
-                machine: self.machine,
-                watch: self.store.memory.watch(key),
-                due: None,
-                again: false,
-            }) as Box<dyn Watch>
-        })
+        if !self.store.with_faults(|faults| faults.watches) {
+            return None;
+        }
+        let watch = self.store.memory.watch(key)?;
+        Some(Box::new(BadWatch::new(&self.store, self.machine, watch)))
     }
 
     async fn close(&self) {
         if self.is_closed.swap(true, Ordering::Relaxed) {
             self.store.ledger.violated("closed twice");
         }
-    }
-}
-
-/// Tells late, twice, or never.
-struct BadWatch {
-    store: Arc<Store>,
-    machine: usize,
-    watch: Option<Box<dyn Watch>>,
-    due: Option<Moment>,
-    again: bool,
-}
-
-#[async_trait]
-impl Watch for BadWatch {
-    async fn changed(&mut self) {
-        let world = Arc::clone(&self.store.world);
-        while self.due.is_none() {
-            if std::mem::take(&mut self.again) {
-                return;
-            }
-            let Some(watch) = &mut self.watch else {
-                return std::future::pending().await;
-            };
-            watch.changed().await;
-            let faults = self.store.faults();
-            let from = world.now().max(*self.store.down_until());
-            world.draw(|random| {
-                if !random.chance(faults.notification_lost_percent) {
-                    self.due = Some(from + faults.latency(random));
-                    self.again = random.chance(faults.notification_doubled_percent);
-                }
-            });
-        }
-        // Kept until it was told: this future may be dropped.
-        if let Some(due) = self.due {
-            world.sleep_until(self.machine, due).await;
-        }
-        self.due = None;
     }
 }

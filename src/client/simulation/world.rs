@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use super::random::Random;
-use crate::client::host::{Host, Moment};
+use crate::client::host::Moment;
 
 /// Where the store and the network are. It is never suspended and never dies.
 pub(super) const STORE: usize = 0;
@@ -334,32 +334,5 @@ impl Drop for Sleep {
             drop(state);
             drop(waker);
         }
-    }
-}
-
-/// A machine, as the engine there sees it.
-pub(super) struct SimulatedHost {
-    pub world: Arc<World>,
-    pub machine: usize,
-    /// Its clock has another start than the world's.
-    pub ahead: Duration,
-}
-
-impl Host for SimulatedHost {
-    fn now(&self) -> Moment {
-        self.world.now() + self.ahead
-    }
-
-    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
-        let until = Moment::after_start(moment.since(START + self.ahead));
-        Box::pin(self.world.sleep_until(self.machine, until))
-    }
-
-    fn spawn(&self, task: BoxFuture<'static, ()>) {
-        self.world.spawn(self.machine, task);
-    }
-
-    fn random(&self) -> f64 {
-        self.world.draw(Random::fraction)
     }
 }
