@@ -164,7 +164,8 @@ impl Ledger {
             let Kind::Wait { backoff } = one.kind else {
                 return false;
             };
-            let hears_of_it = freed_by.is_some_and(|by| self.faults.watches || by == one.machine);
+            let is_watched = self.faults.watches && !one.relies_on_holder;
+            let hears_of_it = freed_by.is_some_and(|by| is_watched || by == one.machine);
             let limit = if hears_of_it {
                 HANDED_OVER
             } else {

@@ -35,6 +35,15 @@ pub(super) struct State {
     pub of_keys: Vec<OfKey>,
 }
 
+impl State {
+    fn set_relying(&mut self, machine: usize, key: usize, relies: bool) {
+        let waiting = self.operations.iter_mut();
+        waiting
+            .filter(|one| one.wants(machine, key))
+            .for_each(|one| one.relies_on_holder = relies);
+    }
+}
+
 #[derive(Default, Clone)]
 pub(super) struct OfKey {
     pub last_fence: u64,
@@ -158,6 +167,7 @@ impl Ledger {
             until: limit.map(|limit| now + limit + PROMPT),
             cancelled: false,
             disturbed: false,
+            relies_on_holder: false,
         };
         self.trace(|| format!("{operation:?}"));
         state.operations.push(operation);
@@ -192,6 +202,7 @@ impl Ledger {
         let mut state = self.lock();
         self.check_turn(&mut state, &granted);
         self.check_fence(&mut state, &belief);
+        state.set_relying(granted.machine, granted.key, true);
         state.grants += 1;
         state.beliefs.push(belief);
     }
@@ -292,7 +303,9 @@ impl Ledger {
     pub(super) fn released(&self, key: &str, lock_id: LockId, machine: usize) {
         self.trace(|| format!("released by {machine}: {}", short(lock_id)));
         if let Some(key) = self.keys.iter().position(|one| one.as_str() == key) {
-            self.lock().of_keys[key].freed_by = Some(machine);
+            let mut state = self.lock();
+            state.of_keys[key].freed_by = Some(machine);
+            state.set_relying(machine, key, false);
         }
     }
 

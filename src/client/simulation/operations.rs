@@ -33,6 +33,8 @@ pub(super) struct Operation {
     pub cancelled: bool,
     /// Its machine slept meanwhile.
     pub disturbed: bool,
+    /// Another of its machine got the lock. Until that gives it back, nobody there watches the key.
+    pub relies_on_holder: bool,
 }
 
 impl Operation {
