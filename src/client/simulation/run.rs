@@ -43,7 +43,7 @@ struct Run {
 /// The error says what was violated.
 pub(super) fn run(seed: u64, traced: bool) -> Result<Summary, String> {
     let mut run = Run::new(seed, traced);
-    let result = run.to_its_end();
+    let result = run.play();
     run.world.end();
     result
 }
@@ -80,7 +80,7 @@ impl Run {
         }
     }
 
-    fn to_its_end(&mut self) -> Result<Summary, String> {
+    fn play(&mut self) -> Result<Summary, String> {
         for machine in 1..=self.clients.len() {
             for _ in 0..=self.random.below(4) {
                 self.start_caller(machine);
