@@ -3,4 +3,9 @@
 
 use std::collections::HashMap;
 
+#[cfg(not(test))]
 pub type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
+/// Always in the same order, so that what a test has seen can be seen again.
+#[cfg(test)]
+pub type FastMap<K, V> = HashMap<K, V, foldhash::fast::FixedState>;

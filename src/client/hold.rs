@@ -9,6 +9,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::host::Moment;
+#[cfg(test)]
+use super::simulation::mutation::Mutation;
 use super::wait::Progress;
 use super::{Client, Grant};
 use crate::backend::{ExtendOutcome, Miss, ReleaseOutcome};
@@ -62,6 +64,7 @@ pub struct Hold {
     expires_at_ms: AtomicU64,
     /// Nanoseconds of a [`Moment`].
     valid_until: AtomicU64,
+    longest_ttl_ms: AtomicU64,
     lost: OnceLock<Error>,
     listener: OnceLock<Listener>,
     pub(super) extending: tokio::sync::Mutex<()>,
@@ -92,6 +95,7 @@ impl Hold {
             granted_at: grant.granted_at,
             expires_at_ms: AtomicU64::new(grant.expires_at_ms),
             valid_until: AtomicU64::new(nanoseconds(grant.valid_until)),
+            longest_ttl_ms: AtomicU64::new(policy.ttl.ms()),
             lost: OnceLock::new(),
             listener: OnceLock::new(),
             extending: tokio::sync::Mutex::new(()),
@@ -119,6 +123,25 @@ impl Hold {
         if until < self.valid_until.swap(until, Ordering::AcqRel) {
             self.shortened.notify_one();
         }
+    }
+
+    /// It is about to get more time, or less: the answer could come too late, or never.
+    pub(super) fn asks_for(&self, ttl: Ttl, valid_until: Moment) {
+        self.longest_ttl_ms.fetch_max(ttl.ms(), Ordering::AcqRel);
+        #[cfg(test)]
+        if Mutation::ShortenedByAnswer.is_on() {
+            return;
+        }
+        let until = nanoseconds(valid_until);
+        if until < self.valid_until.fetch_min(until, Ordering::AcqRel) {
+            self.shortened.notify_one();
+        }
+    }
+
+    /// The store has it for so long from now on, at most.
+    pub(super) fn longest_ttl(&self) -> Ttl {
+        let ms = self.longest_ttl_ms.load(Ordering::Acquire);
+        Ttl::rounded_up(Duration::from_millis(ms)).unwrap_or(self.policy.ttl)
     }
 
     /// For how long it is still surely ours; nothing when it is not.
@@ -251,7 +274,7 @@ impl Client {
     pub fn abandon(self: &Arc<Self>, hold: &Hold) -> BoxFuture<'static, ()> {
         hold.ended.cancel();
         self.holds.remove(hold.lock_id);
-        self.undo(hold.lock_id, &hold.key, hold.policy.ttl)
+        self.undo(hold.lock_id, &hold.key, hold.longest_ttl())
     }
 
     async fn give_back(&self, hold: &Hold) -> Result<ReleaseOutcome> {
@@ -277,7 +300,7 @@ impl Client {
     pub(super) fn give_up(self: &Arc<Self>, hold: &Hold, why: Error) {
         hold.lose(why);
         if !hold.given_up.swap(true, Ordering::AcqRel) {
-            self.disown(hold.lock_id, &hold.key, hold.policy.ttl);
+            self.disown(hold.lock_id, &hold.key, hold.longest_ttl());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What the engine needs of the program around it: time, and somebody who runs what goes on in the
-//! background. The engine has no other clock, so that a simulated one can take its place.
+//! What the engine needs of the program around it: time, chance, and somebody who runs what goes on
+//! in the background. The engine has no other clock, so that a simulated one can take its place.
 
 use std::ops::Add;
 use std::time::Duration;
@@ -41,4 +41,9 @@ pub trait Host: Send + Sync + 'static {
 
     /// Runs the task to its end.
     fn spawn(&self, task: BoxFuture<'static, ()>);
+
+    /// At least 0, and less than 1. The engine leaves nothing else to chance.
+    fn random(&self) -> f64 {
+        rand::random()
+    }
 }

@@ -45,6 +45,7 @@ impl Client {
                 .flatten()
                 .fold(deadline, Moment::min);
             tokio::select! {
+                biased;
                 () = self.host.sleep_until(first) => {}
                 () = hold.shortened.notified() => {
                     let now = self.host.now();
@@ -66,10 +67,9 @@ impl Client {
             if next.is_none_or(|moment| now < moment) {
                 continue;
             }
-            let limit = give_up.map_or(hold.valid_until(), |moment| hold.valid_until().min(moment));
-            match self.extend_until(hold, limit).await {
+            match self.extend_until(hold, give_up).await {
                 // Whatever comes of it comes too late.
-                None => next = Some(limit),
+                None => next = Some(self.host.now()),
                 Some(Ok(Ok(_))) => {
                     hold.beat(Ok(()));
                     failure = None;
@@ -89,24 +89,29 @@ impl Client {
         }
     }
 
-    /// Nothing when there is no answer in time. What was sent is not abandoned half-way: it is a
-    /// task of its own.
+    /// Nothing when there is no answer in time, which may be less than before: the lock gets only
+    /// its usual TTL. What was sent is not abandoned half-way: it is a task of its own.
     async fn extend_until(
         self: &Arc<Self>,
         hold: &Arc<Hold>,
-        limit: Moment,
+        give_up: Option<Moment>,
     ) -> Option<Result<Result<Extension, Miss>>> {
-        let (answer, answered) = oneshot::channel();
+        let (answer, mut answered) = oneshot::channel();
         let (client, lock_id, ttl) = (Arc::clone(self), hold.lock_id, hold.policy.ttl);
         self.host.spawn(Box::pin(async move {
             let _ = answer.send(client.extend_once(lock_id, ttl).await);
         }));
-        tokio::select! {
-            biased;
-            answer = answered => {
-                Some(answer.unwrap_or_else(|_| Err(Error::internal("The heartbeat failed"))))
+        loop {
+            let limit = give_up.into_iter().fold(hold.valid_until(), Moment::min);
+            tokio::select! {
+                biased;
+                answer = &mut answered => {
+                    let failed = |_| Err(Error::internal("The heartbeat failed"));
+                    return Some(answer.unwrap_or_else(failed));
+                }
+                () = self.host.sleep_until(limit) => return None,
+                () = hold.shortened.notified() => {}
             }
-            () = self.host.sleep_until(limit) => None,
         }
     }
 }

@@ -40,6 +40,8 @@ pub use wait::{Progress, WaitPolicy};
 use hold::Holds;
 use host::{Host, Moment};
 use queue::Queues;
+#[cfg(test)]
+use simulation::mutation::Mutation;
 use undo::Undoing;
 use wait::Wanted;
 
@@ -238,14 +240,18 @@ impl Client {
             Ok(AcquireOutcome::Acquired {
                 fence,
                 expires_at_ms,
-            }) => Ok(Attempt::Granted(Grant {
-                lock_id: request.lock_id,
-                fence,
-                expires_at_ms,
-                granted_at: started,
-                valid_until: started + ttl.duration(),
-            }))
-            .into(),
+            }) => {
+                #[cfg(test)]
+                let started = Mutation::ValidFromAnswer.instead(started, self.host.now());
+                Ok(Attempt::Granted(Grant {
+                    lock_id: request.lock_id,
+                    fence,
+                    expires_at_ms,
+                    granted_at: started,
+                    valid_until: started + ttl.duration(),
+                }))
+                .into()
+            }
             Ok(AcquireOutcome::Locked(holder)) => Ok(Attempt::Refused(holder)).into(),
             Err(error) => {
                 let undo = error
@@ -292,16 +298,22 @@ impl Client {
     }
 
     async fn extend_once(&self, lock_id: LockId, ttl: Ttl) -> Result<Result<Extension, Miss>> {
-        self.check_open()?;
         let hold = self.holds.get(lock_id);
         // One after the other: else an earlier one could be taken for the last.
         let _turn = match &hold {
             Some(hold) => Some(hold.extending.lock().await),
             None => None,
         };
+        self.check_open()?;
         let valid_until = self.host.now() + ttl.duration();
+        if let Some(hold) = &hold {
+            hold.asks_for(ttl, valid_until);
+        }
         match self.backend.extend(lock_id, ttl).await? {
             ExtendOutcome::Extended { expires_at_ms } => {
+                #[cfg(test)]
+                let valid_until = Mutation::ExtendedFromAnswer
+                    .instead(valid_until, self.host.now() + ttl.duration());
                 if let Some(hold) = &hold {
                     hold.extended(expires_at_ms, valid_until);
                 }
@@ -360,6 +372,10 @@ impl Client {
             () = self.host.sleep_until(self.host.now() + timeout) => {}
         }
         for hold in self.holds.all() {
+            #[cfg(test)]
+            if Mutation::HoldsLeft.is_on() {
+                break;
+            }
             let why = hold::lost("The lock was given up: its backend was closed");
             self.give_up(&hold, why);
         }
@@ -389,5 +405,7 @@ fn aborted() -> Error {
     Error::new(ErrorCode::Aborted, "Operation aborted by signal")
 }
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

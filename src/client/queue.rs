@@ -9,6 +9,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::host::Moment;
+#[cfg(test)]
+use super::simulation::mutation::Mutation;
 use crate::backend::Watch;
 use crate::lock::Key;
 use crate::map::FastMap;
@@ -75,6 +77,8 @@ impl Queues {
             .rev()
             .take_while(|other| other.ticket > ticket);
         let at = queue.places.len() - later.count();
+        #[cfg(test)]
+        let at = Mutation::LastComeFirst.instead(at, 0);
         queue.places.insert(at, Arc::clone(&place));
         Waiter {
             queues: Arc::clone(self),
@@ -87,6 +91,10 @@ impl Queues {
 
     /// The key may be free: the first who waits for it tries now.
     pub fn released(&self, key: &Key) {
+        #[cfg(test)]
+        if Mutation::NobodyWoken.is_on() {
+            return;
+        }
         self.released.fetch_add(1, Ordering::AcqRel);
         if let Some(first) = self.lock().get(key).and_then(|queue| queue.places.front()) {
             first.ask_for_attempt();
@@ -205,6 +213,8 @@ impl Drop for Waiter {
             drop(ended);
             return;
         };
+        #[cfg(test)]
+        let was_first = was_first && !Mutation::TurnKept.is_on();
         if was_first {
             // It may have been woken and not have tried yet. One who succeeded leaves the others asleep
             // until it gives the key back.

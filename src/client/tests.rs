@@ -535,6 +535,36 @@ async fn a_hold_without_a_heartbeat_ends_with_its_ttl_unless_it_is_extended() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_shorter_time_counts_also_when_the_answer_is_lost() {
+    let client = client(BadLine {
+        extends_lost: 1.into(),
+        ..Default::default()
+    });
+    let held = hold(&client, ttl(60_000), None).await.unwrap().unwrap();
+    client.extend(held.lock_id, ttl(1000)).await.unwrap_err();
+    assert!(client.held_for(&held).is_some());
+    sleep(Duration::from_millis(1001)).await;
+    assert!(client.held_for(&held).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_extended_is_undone_for_as_long_as_it_lasts() {
+    let client = client(BadLine {
+        releases_lost: 8.into(),
+        ..Default::default()
+    });
+    let policy = HoldPolicy {
+        longest: Some(Duration::from_secs(1)),
+        ..ttl(300).into()
+    };
+    let held = hold(&client, policy, None).await.unwrap().unwrap();
+    let extended = client.extend(held.lock_id, ttl(60_000)).await;
+    extended.unwrap().unwrap();
+    sleep(Duration::from_secs(20)).await;
+    assert!(!client.is_locked(&key()).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hold_is_given_up_after_its_longest_time() {
     let client = client(MemoryBackend::new());
     let policy = HoldPolicy {

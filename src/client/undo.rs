@@ -11,6 +11,8 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::host::Moment;
+#[cfg(test)]
+use super::simulation::mutation::Mutation;
 use super::{Attempt, Client, Settled};
 use crate::backend::ReleaseOutcome;
 use crate::lock::time::TIME_TOLERANCE_MS;
@@ -89,6 +91,7 @@ impl Client {
     pub(super) async fn finish_undoing(&self) {
         self.undoing.tasks.close();
         tokio::select! {
+            biased;
             () = self.undoing.tasks.wait() => {}
             () = self.host.sleep_until(self.host.now() + PATIENCE) => {}
         }
@@ -109,6 +112,7 @@ impl Client {
         Box::pin(async move {
             let patience = client.host.now() + PATIENCE;
             tokio::select! {
+                biased;
                 _ = is_done => {}
                 () = client.host.sleep_until(patience) => {}
             }
@@ -118,6 +122,10 @@ impl Client {
     async fn release_for_sure(&self, lock_id: LockId, give_up: Moment) {
         let mut delay = FIRST_DELAY;
         let mut missed = false;
+        #[cfg(test)]
+        if Mutation::NotUndone.is_on() {
+            return;
+        }
         while self.host.now() < give_up && !self.undoing.given_up.load(Ordering::Relaxed) {
             let outcome = {
                 let _permit = self.undoing.permits.acquire().await;
@@ -126,12 +134,14 @@ impl Client {
             let pause = match outcome {
                 Ok(ReleaseOutcome::Released) => return,
                 Ok(ReleaseOutcome::Missed(_)) if missed => return,
+                #[cfg(test)]
+                Ok(ReleaseOutcome::Missed(_)) if Mutation::OneLook.is_on() => return,
                 Ok(ReleaseOutcome::Missed(_)) => {
                     missed = true;
                     SECOND_LOOK
                 }
                 Err(_) => {
-                    let pause = delay.mul_f64(rand::random_range(0.5..1.0));
+                    let pause = delay.mul_f64(0.5 + self.host.random() / 2.0);
                     delay = (delay * 2).min(MAX_DELAY);
                     pause
                 }

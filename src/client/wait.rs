@@ -8,6 +8,8 @@ use tokio_util::sync::CancellationToken;
 use super::host::Moment;
 use super::queue::Waiter;
 use super::rivals::{Follow, Rivals};
+#[cfg(test)]
+use super::simulation::mutation::Mutation;
 use super::{Attempt, Client, Grant, Settled, aborted, closed};
 use crate::backend::Holder;
 use crate::error::{Error, ErrorCode};
@@ -63,7 +65,7 @@ impl Progress {
     }
 
     /// After a failed attempt. Whether another one may follow.
-    fn count(&mut self, policy: &WaitPolicy, now: Moment) -> bool {
+    fn count(&mut self, policy: &WaitPolicy, now: Moment, random: f64) -> bool {
         if now < self.next_retry {
             return true;
         }
@@ -74,9 +76,7 @@ impl Progress {
         let remaining_ms = self.deadline().map_or(f64::MAX, |deadline| {
             deadline.since(now).as_secs_f64() * 1000.0
         });
-        let delay_ms = policy
-            .retry
-            .delay_ms(self.retries, remaining_ms, rand::random());
+        let delay_ms = policy.retry.delay_ms(self.retries, remaining_ms, random);
         let delay = Duration::try_from_secs_f64(delay_ms / 1000.0).unwrap_or(Duration::MAX);
         self.next_retry = now + delay.max(MIN_DELAY);
         true
@@ -150,11 +150,12 @@ impl Client {
         let mut rivals = Rivals::default();
         loop {
             let now = self.host.now();
-            if !progress.count(policy, now) {
+            if !progress.count(policy, now, self.host.random()) {
                 return Err(self.timed_out(wanted.key, policy, progress)).into();
             }
             let expiry = holder.map(|holder| now + holder.free_in.max(MIN_DELAY_OF_EXPIRY));
-            let mut follow = rivals.refused(holder.take(), now, now.since(asked), rand::random());
+            let took = now.since(asked);
+            let mut follow = rivals.refused(holder.take(), now, took, self.host.random());
             // Where nothing can be watched, the back-off alone says when to try.
             if matches!(follow, Follow::TryAt(_))
                 && (self.backend.is_local() || self.backend.watch(wanted.key).is_none())
@@ -258,6 +259,8 @@ impl Client {
         match settled.result {
             Ok(Attempt::Granted(grant)) => {
                 let unwanted = wanted.cancel.is_some_and(CancellationToken::is_cancelled);
+                #[cfg(test)]
+                let unwanted = unwanted && !Mutation::CancelForgotten.is_on();
                 // The answer may have come when the lock's time was over.
                 let late = self.host.now() >= grant.valid_until;
                 if !unwanted && !late {
@@ -285,6 +288,10 @@ impl Client {
         let (Some(deadline), Some(policy)) = (progress.deadline(), &progress.policy) else {
             return std::future::pending().await;
         };
+        #[cfg(test)]
+        if Mutation::DeadlineForgotten.is_on() {
+            return std::future::pending().await;
+        }
         self.host.sleep_until(deadline).await;
         let error = Error::new(
             ErrorCode::AcquisitionTimeout,
@@ -331,6 +338,7 @@ impl Client {
             return closed();
         };
         tokio::select! {
+            biased;
             () = cancel.cancelled() => aborted(),
             () = self.closing.cancelled() => closed(),
         }

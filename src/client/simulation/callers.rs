@@ -1,0 +1,297 @@
+//! What callers do: wait for locks, change their mind, hold them, lose them, give them back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::cancelling::Cancelling;
+use super::faults::OPERATION_LIMIT;
+use super::ledger::{Belief, Held, Ledger};
+use super::operations::Kind;
+use super::policies;
+use super::random::Random;
+use crate::client::host::Moment;
+use crate::client::{Client, Grant, Hold, HoldEvent, HoldPolicy, HoldRequest, Settled};
+use crate::lock::{LockId, Ttl};
+
+/// How long the end of an undo is waited for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) struct Caller {
+    pub machine: usize,
+    pub client: Arc<Client>,
+    pub ledger: Arc<Ledger>,
+    pub random: Random,
+    pub longest_operation: Duration,
+}
+
+/// A hold that was asked for.
+struct Asked {
+    key: usize,
+    policy: HoldPolicy,
+    deadline: Option<Moment>,
+}
+
+impl Caller {
+    pub(super) async fn run(mut self) {
+        for _ in 0..=self.random.below(4) {
+            self.pause(400).await;
+            let key = self.random.below(self.ledger.keys.len());
+            match self.random.below(20) {
+                0..=13 => self.hold(key).await,
+                14..=17 => self.acquire(key).await,
+                18 => self.take_away(key).await,
+                _ => self.look(key).await,
+            }
+        }
+    }
+
+    async fn pause(&mut self, ms: u64) {
+        let duration = self.random.ms(0..ms.max(1));
+        self.ledger.world.sleep(self.machine, duration).await;
+    }
+
+    fn begin(&self, key: usize, kind: Kind, limit: impl Into<Option<Duration>>) -> usize {
+        self.ledger
+            .begin(self.machine, key, kind, None, limit.into())
+    }
+
+    fn begin_with(&self, key: usize, lock_id: LockId, limit: Duration) -> usize {
+        let ledger = &self.ledger;
+        ledger.begin(self.machine, key, Kind::Use, Some(lock_id), Some(limit))
+    }
+
+    async fn hold(&mut self, key: usize) {
+        let policy = policies::to_hold(&mut self.random);
+        let wait = self
+            .random
+            .chance(80)
+            .then(|| policies::to_wait(&mut self.random));
+        let kind = wait.map_or(Kind::TryHold, |wait| Kind::Wait {
+            backoff: policies::longest_delay(&wait),
+        });
+        let limit = wait.map_or(Some(self.longest_operation), |wait| wait.timeout);
+        let asked = Asked {
+            key,
+            policy,
+            deadline: wait.and_then(|wait| Some(self.ledger.world.now() + wait.timeout?)),
+        };
+        let request = HoldRequest {
+            key: self.ledger.keys[key].clone(),
+            policy,
+            wait,
+            caller: 0,
+        };
+        let mut id = self.begin(key, kind, limit);
+        let cancel = self.random.chance(25).then(CancellationToken::new);
+        let call = Arc::clone(&self.client).hold(request, cancel.clone());
+        let mut settled = self.cancelling(id, cancel, call).await;
+        while let Some(hold) = self.settled_hold(id, &asked, settled).await {
+            self.use_hold(key, &hold).await;
+            let is_lost = self.client.lost(&hold).is_some();
+            let goes_on = self.random.chance(if is_lost { 50 } else { 5 });
+            if !goes_on || self.ledger.is_closing(self.machine) {
+                return self.end_hold(key, hold).await;
+            }
+            self.ledger.let_go(hold.lock_id);
+            let now = self.ledger.world.now();
+            let limit = match kind {
+                Kind::TryHold => Some(self.longest_operation),
+                _ => asked.deadline.map(|deadline| deadline.since(now)),
+            };
+            id = self.begin(key, kind, limit);
+            settled = Arc::clone(&self.client).hold_again(hold, 0, None).await;
+        }
+    }
+
+    fn cancelling<T>(
+        &mut self,
+        id: usize,
+        cancel: Option<CancellationToken>,
+        call: impl Future<Output = T> + Send + 'static,
+    ) -> Cancelling<T> {
+        Cancelling {
+            call: Box::pin(call),
+            cancel,
+            after: self.random.below(12),
+            ledger: Arc::clone(&self.ledger),
+            id,
+        }
+    }
+
+    async fn settled_hold(
+        &mut self,
+        id: usize,
+        asked: &Asked,
+        settled: Settled<Option<Arc<Hold>>>,
+    ) -> Option<Arc<Hold>> {
+        let Ok(Some(hold)) = &settled.result else {
+            self.not_granted(id, asked.key, settled).await;
+            return None;
+        };
+        let told = self.random.chance(60).then(Arc::default);
+        if let Some(told) = &told {
+            self.listen(hold, Arc::clone(told));
+        }
+        let belief = Belief {
+            machine: self.machine,
+            key: asked.key,
+            lock_id: hold.lock_id,
+            fence: hold.fence,
+            client: Arc::clone(&self.client),
+            held: Held::Hold(Arc::clone(hold)),
+            lasts: asked.policy.auto_extend && asked.policy.longest.is_none(),
+            told,
+        };
+        self.ledger.granted(id, belief);
+        Some(Arc::clone(hold))
+    }
+
+    fn listen(&self, hold: &Arc<Hold>, told: Arc<AtomicBool>) {
+        let listener = move |event: HoldEvent<'_>| {
+            if let HoldEvent::Lost(_) = event {
+                told.store(true, Ordering::Relaxed);
+            }
+        };
+        self.client.listen(hold, Box::new(listener));
+    }
+
+    async fn not_granted<T>(&mut self, id: usize, key: usize, settled: Settled<Option<T>>) {
+        let how = match &settled.result {
+            Ok(_) => "another has it",
+            Err(error) => &error.message,
+        };
+        self.ledger.finish(id, how);
+        if let Some(undo) = settled.undo
+            && self.random.chance(50)
+        {
+            let id = self.begin(key, Kind::Use, PATIENCE);
+            undo.await;
+            self.ledger.finish(id, "undone");
+        }
+    }
+
+    async fn use_hold(&mut self, key: usize, hold: &Arc<Hold>) {
+        for _ in 0..self.random.below(3) {
+            let ms = self.random.pick(&[20, 500, 4000]);
+            self.pause(ms).await;
+            if self.random.chance(30) {
+                let ttl = policies::ttl(&mut self.random);
+                // There may be a heartbeat before it.
+                let limit = OPERATION_LIMIT * 2;
+                let id = self.begin_with(key, hold.lock_id, limit);
+                let _ = self.client.extend(hold.lock_id, ttl).await;
+                self.ledger.finish(id, "extended, perhaps");
+            }
+        }
+    }
+
+    async fn end_hold(&mut self, key: usize, hold: Arc<Hold>) {
+        // Some never end: until somebody closes, or their time is over.
+        if self.random.chance(4) {
+            return;
+        }
+        let lock_id = hold.lock_id;
+        self.ledger.let_go(lock_id);
+        let id = self.begin_with(key, lock_id, self.longest_operation * 2);
+        // Some release it without ending the hold, which then finds nothing to give back.
+        let ended = if self.random.chance(10) {
+            let key = self.ledger.keys[key].clone();
+            let released = self.client.release(lock_id, Some(key)).await;
+            let again = Arc::clone(&self.client).end(Arc::clone(&hold)).await;
+            released.and(again)
+        } else {
+            Arc::clone(&self.client).end(Arc::clone(&hold)).await
+        };
+        if ended.is_err() || hold.policy.shortest.is_some() {
+            self.ledger.excuse(lock_id);
+        }
+        self.ledger.finish(id, "given back");
+    }
+
+    async fn acquire(&mut self, key: usize) {
+        let ttl = policies::ttl(&mut self.random);
+        let cancel = self.random.chance(25).then(CancellationToken::new);
+        let id = self.begin(key, Kind::Acquire, self.longest_operation);
+        let call =
+            Arc::clone(&self.client).acquire(self.ledger.keys[key].clone(), ttl, cancel.clone());
+        let settled = self.cancelling(id, cancel, call).await;
+        let Ok(Some(grant)) = settled.result else {
+            return self.not_granted(id, key, settled).await;
+        };
+        let belief = Belief {
+            machine: self.machine,
+            key,
+            lock_id: grant.lock_id,
+            fence: grant.fence,
+            client: Arc::clone(&self.client),
+            held: Held::Until(grant.valid_until),
+            lasts: false,
+            told: None,
+        };
+        self.ledger.granted(id, belief);
+        let longest = self.use_grant(key, &grant).await;
+        let ttl = longest.map_or(ttl, |longest| ttl.max(longest));
+        self.end_grant(key, &grant, ttl).await;
+    }
+
+    /// For how long it may have been extended.
+    async fn use_grant(&mut self, key: usize, grant: &Grant) -> Option<Ttl> {
+        self.pause(1000).await;
+        let ttl = self
+            .random
+            .chance(30)
+            .then(|| policies::ttl(&mut self.random));
+        if let Some(ttl) = ttl {
+            let lock_id = grant.lock_id;
+            // It counts from now, should it be shorter, whatever becomes of it.
+            let shorter = self.client.host().now() + ttl.duration();
+            self.ledger.lasts_until(lock_id, |until| until.min(shorter));
+            let id = self.begin_with(key, lock_id, self.longest_operation);
+            let extended = self.client.extend(lock_id, ttl).await;
+            self.ledger.finish(id, "extended, perhaps");
+            match extended {
+                Ok(Ok(extension)) => self.ledger.lasts_until(lock_id, |_| extension.valid_until),
+                Ok(Err(_)) => self.ledger.lasts_until(lock_id, |_| grant.granted_at),
+                Err(_) => {}
+            }
+        }
+        self.pause(1000).await;
+        ttl
+    }
+
+    async fn end_grant(&mut self, key: usize, grant: &Grant, ttl: Ttl) {
+        let lock_id = grant.lock_id;
+        let name = self.ledger.keys[key].clone();
+        self.ledger.let_go(lock_id);
+        match self.random.below(10) {
+            0 => self.ledger.excuse(lock_id),
+            1 if !self.ledger.is_closing(self.machine) => {
+                self.client.disown(lock_id, &name, ttl);
+            }
+            _ => {
+                let id = self.begin_with(key, lock_id, self.longest_operation);
+                if self.client.release(lock_id, Some(name)).await.is_err() {
+                    self.ledger.excuse(lock_id);
+                }
+                self.ledger.finish(id, "given back");
+            }
+        }
+    }
+
+    async fn take_away(&mut self, key: usize) {
+        let id = self.begin(key, Kind::Use, self.longest_operation);
+        let name = self.ledger.keys[key].clone();
+        let _ = self.client.force_release(&name).await;
+        self.ledger.finish(id, "taken away, perhaps");
+    }
+
+    async fn look(&mut self, key: usize) {
+        let id = self.begin(key, Kind::Use, self.longest_operation);
+        let name = self.ledger.keys[key].clone();
+        let _ = self.client.is_locked(&name).await;
+        self.ledger.finish(id, "seen");
+    }
+}

@@ -1,0 +1,51 @@
+//! How locks are waited for and held, drawn by chance.
+
+use std::time::Duration;
+
+use super::random::Random;
+use crate::client::{HoldPolicy, WaitPolicy};
+use crate::lock::Ttl;
+use crate::lock::retry::{Backoff, Jitter, RetryPolicy};
+
+pub(super) fn ttl(random: &mut Random) -> Ttl {
+    let ms = random.pick(&[300.0, 1000.0, 3000.0, 20_000.0, 60_000.0]);
+    Ttl::from_number(ms).unwrap()
+}
+
+pub(super) fn to_wait(random: &mut Random) -> WaitPolicy {
+    let timeout = random.pick(&[None, Some(200), Some(3000), Some(15_000), Some(15_000)]);
+    // Somebody may never give the lock back.
+    let retries: &[u32] = if timeout.is_none() {
+        &[10]
+    } else {
+        &[2, 10, 1000]
+    };
+    WaitPolicy {
+        retry: RetryPolicy {
+            retry_delay_ms: random.pick(&[20.0, 100.0, 1000.0, 5000.0]),
+            max_delay_ms: random.pick(&[1000.0, 10_000.0]),
+            backoff: random.pick(&[Backoff::Fixed, Backoff::Exponential]),
+            jitter: random.pick(&[Jitter::None, Jitter::Equal, Jitter::Full]),
+        },
+        max_retries: random.pick(retries),
+        timeout: timeout.map(Duration::from_millis),
+    }
+}
+
+pub(super) fn to_hold(random: &mut Random) -> HoldPolicy {
+    HoldPolicy {
+        ttl: ttl(random),
+        auto_extend: random.chance(50),
+        longest: random.chance(10).then(|| random.ms(200..4000)),
+        shortest: random.chance(10).then(|| random.ms(10..1500)),
+    }
+}
+
+/// Between two attempts that nothing else causes.
+pub(super) fn longest_delay(wait: &WaitPolicy) -> Duration {
+    let ms = match wait.retry.backoff {
+        Backoff::Fixed => wait.retry.retry_delay_ms.min(wait.retry.max_delay_ms),
+        Backoff::Exponential => wait.retry.max_delay_ms,
+    };
+    Duration::from_secs_f64(ms / 1000.0)
+}

@@ -1,0 +1,276 @@
+//! A store that many machines share, behind lines that lose, delay and reorder. What it stores is
+//! stored by the memory backend, with a clock that jumps.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures_util::FutureExt;
+use tokio::sync::oneshot;
+
+use super::faults::{Fate, Faults};
+use super::ledger::Ledger;
+use super::watch::BadWatch;
+use super::world::{START, STORE, World};
+use crate::backend::memory::MemoryBackend;
+use crate::backend::{
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery,
+    ReleaseOutcome, Watch,
+};
+use crate::client::host::Moment;
+use crate::error::{Error, Result};
+use crate::lock::{Key, LockId, Ttl};
+
+/// Early enough for a clock that is put back.
+const FIRST_MS: i64 = 1_000_000_000;
+
+pub(super) struct Store {
+    pub world: Arc<World>,
+    ledger: Arc<Ledger>,
+    memory: MemoryBackend,
+    clock: Arc<Clock>,
+    faults: Mutex<Faults>,
+    down_until: Mutex<Moment>,
+}
+
+struct Clock {
+    world: Arc<World>,
+    ahead_ms: AtomicI64,
+}
+
+impl Clock {
+    fn now_ms(&self) -> u64 {
+        let elapsed = self.world.now().since_start().as_millis() as i64;
+        (FIRST_MS + elapsed + self.ahead_ms.load(Ordering::Relaxed)) as u64
+    }
+}
+
+impl Store {
+    pub(super) fn new(world: &Arc<World>, ledger: &Arc<Ledger>, faults: Faults) -> Arc<Self> {
+        let clock = Arc::new(Clock {
+            world: Arc::clone(world),
+            ahead_ms: AtomicI64::new(0),
+        });
+        let told = Arc::clone(&clock);
+        Arc::new(Self {
+            world: Arc::clone(world),
+            ledger: Arc::clone(ledger),
+            memory: MemoryBackend::with_clock(move || told.now_ms()),
+            clock,
+            faults: Mutex::new(faults),
+            down_until: Mutex::new(START),
+        })
+    }
+
+    pub(super) fn faults(&self) -> Faults {
+        self.with_faults(|faults| faults.clone())
+    }
+
+    fn with_faults<T>(&self, ask: impl FnOnce(&mut Faults) -> T) -> T {
+        ask(&mut self.faults.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on everything works.
+    pub(super) fn end_of_faults(&self) {
+        self.with_faults(Faults::end);
+        *self.down_until() = START;
+    }
+
+    pub(super) fn go_down(&self, duration: Duration) {
+        let until = self.world.now() + duration;
+        *self.down_until() = until;
+    }
+
+    pub(super) fn set_clock_ahead(&self, ms: i64) {
+        self.clock.ahead_ms.store(ms, Ordering::Relaxed);
+    }
+
+    pub(super) fn down_until(&self) -> MutexGuard<'_, Moment> {
+        self.down_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The live lock of this key, without any line between.
+    pub(super) fn find(&self, key: &Key) -> Option<LockRecord> {
+        let query = LookupQuery::Key(key.clone());
+        let found = self.memory.lookup(&query).now_or_never();
+        found.and_then(Result::ok).flatten()
+    }
+}
+
+/// One machine's way to the store.
+pub(super) struct Line {
+    store: Arc<Store>,
+    machine: usize,
+    is_closed: AtomicBool,
+}
+
+impl Line {
+    pub(super) fn new(store: &Arc<Store>, machine: usize) -> Self {
+        Self {
+            store: Arc::clone(store),
+            machine,
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Sends a request; `effect` is what it does in the store.
+    async fn ask<T: Send + 'static>(
+        &self,
+        may_stray: bool,
+        effect: impl FnOnce(&Store) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let store = Arc::clone(&self.store);
+        let world = Arc::clone(&store.world);
+        if self.is_closed.load(Ordering::Relaxed) {
+            store.ledger.violated("an operation after the end");
+        }
+        let is_down = world.now() < *store.down_until();
+        let faults = store.faults();
+        let fate = world.draw(|random| faults.fate(random, is_down, may_stray));
+        let (answer, answered) = oneshot::channel();
+        let lost = || Err(Error::timeout("lost").outcome_unknown());
+        let on_its_way = Arc::clone(&world);
+        let task = async move {
+            let pause = |duration| on_its_way.sleep(STORE, duration);
+            // Whoever asked may be gone: then nobody reads the answer.
+            let _ = match fate {
+                Fate::Answered { there, back } => {
+                    pause(there).await;
+                    let result = effect(&store);
+                    pause(back).await;
+                    answer.send(result)
+                }
+                Fate::Refused { after } => {
+                    pause(after).await;
+                    answer.send(Err(Error::unavailable("refused")))
+                }
+                Fate::LostBefore { after } => {
+                    pause(after).await;
+                    answer.send(lost())
+                }
+                Fate::LostAfter { there, after } => {
+                    pause(there).await;
+                    let _ = effect(&store);
+                    pause(after).await;
+                    answer.send(lost())
+                }
+                Fate::Stray { after, there } => {
+                    pause(after).await;
+                    let sent = answer.send(lost());
+                    pause(there - after).await;
+                    let _ = effect(&store);
+                    sent
+                }
+            };
+        };
+        world.spawn(STORE, Box::pin(task));
+        answered.await.unwrap_or_else(|_| lost())
+    }
+}
+
+/// The memory backend answers at once.
+fn at_once<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
+    let answer = answer.now_or_never();
+    answer.unwrap_or_else(|| Err(Error::internal("the memory backend had to wait")))
+}
+
+#[async_trait]
+impl Backend for Line {
+    fn new_lock_id(&self, _: &Key) -> LockId {
+        let mut bytes = [0; 16];
+        self.store.world.draw(|random| {
+            bytes[..8].copy_from_slice(&random.next().to_le_bytes());
+            bytes[8..].copy_from_slice(&random.next().to_le_bytes());
+        });
+        LockId::parse(&URL_SAFE_NO_PAD.encode(bytes)).unwrap()
+    }
+
+    async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
+        let (request, machine) = (request.clone(), self.machine);
+        self.ask(true, move |store| {
+            let outcome = at_once(store.memory.acquire(&request))?;
+            match outcome {
+                AcquireOutcome::Acquired { .. } => {
+                    store.ledger.stored(&request, machine);
+                    Ok(outcome)
+                }
+                AcquireOutcome::Locked(holder) => {
+                    let tells = store.with_faults(|faults| faults.tells_holder);
+                    Ok(AcquireOutcome::Locked(holder.filter(|_| tells)))
+                }
+            }
+        })
+        .await
+    }
+
+    async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
+        let machine = self.machine;
+        self.ask(true, move |store| {
+            let query = LookupQuery::LockId(lock_id);
+            let lock = at_once(store.memory.lookup(&query))?;
+            let outcome = at_once(store.memory.release(lock_id))?;
+            if let Some(lock) = lock {
+                store.ledger.released(&lock.key, lock_id, machine);
+            }
+            Ok(outcome)
+        })
+        .await
+    }
+
+    async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
+        // Not simulated: one that failed and arrives after the next one, and takes time away from it.
+        self.ask(false, move |store| {
+            let outcome = at_once(store.memory.extend(lock_id, ttl))?;
+            if let ExtendOutcome::Extended { .. } = outcome {
+                store.ledger.prolonged(lock_id, ttl);
+            }
+            Ok(outcome)
+        })
+        .await
+    }
+
+    async fn is_locked(&self, key: &Key) -> Result<bool> {
+        let key = key.clone();
+        self.ask(false, move |store| Ok(store.find(&key).is_some()))
+            .await
+    }
+
+    async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
+        let query = query.clone();
+        self.ask(false, move |store| at_once(store.memory.lookup(&query)))
+            .await
+    }
+
+    async fn force_release(&self, key: &Key) -> Result<bool> {
+        let (key, machine) = (key.clone(), self.machine);
+        self.ask(true, move |store| {
+            let before = store.find(&key);
+            let released = at_once(store.memory.force_release(&key))?;
+            if let Some(lock) = before.filter(|_| released) {
+                store.ledger.taken_away(lock.lock_id);
+                store.ledger.released(&lock.key, lock.lock_id, machine);
+            }
+            Ok(released)
+        })
+        .await
+    }
+
+    fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
+        if !self.store.with_faults(|faults| faults.watches) {
+            return None;
+        }
+        let watch = self.store.memory.watch(key)?;
+        Some(Box::new(BadWatch::new(&self.store, self.machine, watch)))
+    }
+
+    async fn close(&self) {
+        if self.is_closed.swap(true, Ordering::Relaxed) {
+            self.store.ledger.violated("closed twice");
+        }
+    }
+}
