@@ -62,7 +62,7 @@ class FakeBackend {
 
 const OPERATIONS = [
   ["acquire", "release", "extend", "isLocked", "lookupKey", "lookupId", "list", "forceRelease"],
-  ["hold", "holdAgain", "endHold", "alarm", "close"],
+  ["hold", "holdAgain", "endHold", "abandonHold", "alarm", "close"],
 ].flat();
 const ORDERS = ["cancel", "listenHold"];
 
