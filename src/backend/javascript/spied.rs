@@ -93,6 +93,10 @@ impl Backend for SpiedBackend {
         }
     }
 
+    fn new_lock_id(&self, key: &Key) -> LockId {
+        self.original.new_lock_id(key)
+    }
+
     async fn is_locked(&self, key: &Key) -> Result<bool> {
         self.original.is_locked(key).await
     }

@@ -256,7 +256,6 @@ fn text(row: &SimpleQueryRow, column: usize) -> Result<&str> {
     row.try_get(column).ok().flatten().ok_or_else(unexpected)
 }
 
-/// Milliseconds that are exact in JavaScript.
 /// Nothing of a lock that was extended in that very moment.
 fn holder(row: &SimpleQueryRow) -> Option<Holder> {
     Some(Holder {
@@ -265,6 +264,7 @@ fn holder(row: &SimpleQueryRow) -> Option<Holder> {
     })
 }
 
+/// Milliseconds that are exact in JavaScript.
 fn time(row: &SimpleQueryRow, column: usize) -> Result<u64> {
     text(row, column)?
         .parse()
