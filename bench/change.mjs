@@ -5,6 +5,7 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { startPostgres, startRedis } from "../scripts/servers.mjs";
 import { benchmark, standardScenarios } from "./lib/benchmark.mjs";
+import { pairOf } from "./lib/pair.mjs";
 
 const TTL_MS = 30_000;
 const here = resolve(import.meta.dirname, "..");
@@ -72,11 +73,7 @@ function contestant({ name, reference, backend, common }) {
   return {
     name,
     reference,
-    async acquireRelease(key) {
-      const result = await backend.acquire({ key, ttlMs: TTL_MS });
-      if (!result.ok) throw new Error("not acquired");
-      await result.release();
-    },
+    acquireRelease: pairOf(backend, TTL_MS),
     runUnderLock: (key, fn) => common.lock(backend, fn, { key, ttlMs: TTL_MS, acquisition }),
     close: () => backend.close?.(),
   };

@@ -3,16 +3,13 @@ import { Mutex } from "async-mutex";
 import { createMemoryBackend } from "syncguard/memory";
 import { lock } from "syncguard";
 import { benchmark, standardScenarios } from "./lib/benchmark.mjs";
+import { pairOf } from "./lib/pair.mjs";
 
 const backend = createMemoryBackend();
 
 const syncguard = {
   name: "syncguard/memory",
-  async acquireRelease(key) {
-    const result = await backend.acquire({ key, ttlMs: 30_000 });
-    if (!result.ok) throw new Error("not acquired");
-    await result.release();
-  },
+  acquireRelease: pairOf(backend),
   runUnderLock: (key, fn) => lock(backend, fn, { key, ttlMs: 30_000 }),
   teardown: () => backend.close(),
 };

@@ -9,6 +9,7 @@ import { createSecond } from "../__test__/postgres/second.js";
 import { npm } from "../scripts/lib/run.mjs";
 import { startPostgres } from "../scripts/servers.mjs";
 import { benchmark, standardScenarios } from "./lib/benchmark.mjs";
+import { pairOf } from "./lib/pair.mjs";
 
 const rivals = join(import.meta.dirname, "rivals");
 if (!existsSync(join(rivals, "node_modules"))) {
@@ -26,11 +27,7 @@ async function syncguard(url) {
   const backend = createPostgresBackend(url, { ...names, poolSize: POOL });
   return {
     name: "syncguard/postgres",
-    async acquireRelease(key) {
-      const result = await backend.acquire({ key, ttlMs });
-      if (!result.ok) throw new Error("not acquired");
-      await result.release();
-    },
+    acquireRelease: pairOf(backend, ttlMs),
     runUnderLock: (key, fn) => lock(backend, fn, { key, ttlMs, acquisition }),
     teardown: () => backend.close(),
   };

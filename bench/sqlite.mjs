@@ -7,6 +7,7 @@ import { createSqliteBackend } from "syncguard/sqlite";
 import { npm } from "../scripts/lib/run.mjs";
 import { benchmark, metric, standardScenarios } from "./lib/benchmark.mjs";
 import { quantile } from "./lib/statistics.mjs";
+import { pairOf } from "./lib/pair.mjs";
 
 const rivals = join(import.meta.dirname, "rivals");
 if (!existsSync(join(rivals, "node_modules"))) {
@@ -23,11 +24,7 @@ function syncguard(durability) {
   const backend = createSqliteBackend(join(folder, `syncguard-${durability}.db`), { durability });
   return {
     name: "syncguard/sqlite",
-    async acquireRelease(key) {
-      const result = await backend.acquire({ key, ttlMs: 30_000 });
-      if (!result.ok) throw new Error("not acquired");
-      await result.release();
-    },
+    acquireRelease: pairOf(backend),
     teardown: () => backend.close(),
   };
 }

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { root } from "../scripts/lib/run.mjs";
 import { benchmark, standardScenarios } from "./lib/benchmark.mjs";
+import { pairOf } from "./lib/pair.mjs";
 
 /** The package without the check for subscribers. */
 function withoutChannels() {
@@ -27,11 +28,7 @@ async function contestant(name, folder) {
   const backend = createMemoryBackend();
   return {
     name,
-    async acquireRelease(key) {
-      const result = await backend.acquire({ key, ttlMs: 30_000 });
-      if (!result.ok) throw new Error("not acquired");
-      await result.release();
-    },
+    acquireRelease: pairOf(backend),
     runUnderLock: (key, fn) => lock(backend, fn, { key, ttlMs: 30_000 }),
     teardown: () => backend.close(),
   };

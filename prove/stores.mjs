@@ -176,20 +176,25 @@ const FORGETFUL = { "server killed and restarted": { mayForgetReleases: true } }
 const DISCONNECT =
   "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
 
+/** What reaches PostgreSQL by this server or pooler. */
+const overPostgres = ({ url, port: own }) => ({
+  ttlMs: TTL_MS,
+  toleranceMs: TOLERANCE_MS,
+  port: own,
+  backend: (port) => ({
+    name: "postgres",
+    target: url.replace(own, port),
+    options: { ...LIMITS, poolSize: 4 },
+  }),
+  effects: FORGETFUL,
+});
+
 async function postgres() {
   const server = await startPostgres();
   await setupSchema(server.url);
   return {
-    ttlMs: TTL_MS,
-    toleranceMs: TOLERANCE_MS,
-    port: server.port,
-    backend: (port) => ({
-      name: "postgres",
-      target: server.url.replace(server.port, port),
-      options: { ...LIMITS, poolSize: 4 },
-    }),
+    ...overPostgres(server),
     faults: serverFaults(server, "server"),
-    effects: FORGETFUL,
     disconnect: () => server.psql(DISCONNECT),
     clockStepMs: 3_600_000,
     stop: () => server.stop(),
@@ -202,20 +207,12 @@ async function pgbouncer() {
   // By default it turns clients away for 15 s after it did not reach the server.
   const pooler = await startPgBouncer(server, { config: { server_login_retry: 1 } });
   return {
-    ttlMs: TTL_MS,
-    toleranceMs: TOLERANCE_MS,
-    port: pooler.port,
-    backend: (port) => ({
-      name: "postgres",
-      target: pooler.url.replace(pooler.port, port),
-      options: { ...LIMITS, poolSize: 4 },
-    }),
+    ...overPostgres(pooler),
     faults: {
       "PgBouncer restarted": () => pooler.restart(),
       ...serverFaults(pooler, "PgBouncer"),
       ...serverFaults(server, "server"),
     },
-    effects: FORGETFUL,
     async stop() {
       await pooler.stop();
       await server.stop();

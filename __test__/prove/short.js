@@ -3,6 +3,7 @@
 import { randomInt } from "node:crypto";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
+import { expect, test } from "vitest";
 import { prove } from "../../prove/prove.mjs";
 import { ROOT } from "../fixtures/node.js";
 
@@ -23,3 +24,17 @@ export const broken = ({ seed, promises }) =>
   promises
     .filter(({ violations }) => violations)
     .map(({ name, examples }) => `${name}, --seed ${seed}: ${examples.join("\n")}`);
+
+/** A short run on each of these keeps the promises, and had enough turns and faults to tell. */
+export function testShortRuns(backends, turns) {
+  test.concurrent.each(backends)(
+    "%s",
+    async (backend) => {
+      const summary = await shortRun(backend);
+      expect(broken(summary)).toEqual([]);
+      expect(summary.turns).toBeGreaterThan(turns);
+      expect(Object.keys(summary.faults).length).toBeGreaterThan(2);
+    },
+    180_000,
+  );
+}

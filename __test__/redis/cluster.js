@@ -2,6 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "../fixtures/wait.js";
+import { repeat } from "./load.js";
 
 /** The tags of the stored format, by the number that a lockId holds. */
 export const TAGS = [
@@ -71,42 +72,28 @@ export async function startMove(cluster, place, to) {
 
 /** Workers, two for each key, that lock and release until they are told to stop. */
 export function load(backend, keys, ttlMs = 20_000) {
-  const seen = { ok: 0, codes: new Set(), mistakes: [] };
+  const mistakes = [];
   const [inside, fences] = [new Set(), new Map()];
-  let going = true;
-  const work = async (key) => {
-    while (going) {
-      try {
-        const held = await backend.acquire({ key, ttlMs });
-        if (!held.ok) {
-          await sleep(2);
-          continue;
-        }
-        if (inside.has(key)) seen.mistakes.push("two holders");
-        if (held.fence <= (fences.get(key) ?? "")) seen.mistakes.push("a fence that goes back");
-        inside.add(key);
-        fences.set(key, held.fence);
-        await sleep(1);
-        inside.delete(key);
-        const { ok } = await held.release();
-        if (!ok) seen.mistakes.push("a lock that was lost");
-        seen.ok += 1;
-      } catch (error) {
-        inside.delete(key);
-        seen.codes.add(error.code);
+  const work = repeat([...keys, ...keys], async (key) => {
+    try {
+      const held = await backend.acquire({ key, ttlMs });
+      if (!held.ok) {
+        await sleep(2);
+        return false;
       }
+      if (inside.has(key)) mistakes.push("two holders");
+      if (held.fence <= (fences.get(key) ?? "")) mistakes.push("a fence that goes back");
+      inside.add(key);
+      fences.set(key, held.fence);
+      await sleep(1);
+      inside.delete(key);
+      const { ok } = await held.release();
+      if (!ok) mistakes.push("a lock that was lost");
+      return true;
+    } catch (error) {
+      inside.delete(key);
+      throw error;
     }
-  };
-  const running = [...keys, ...keys].map(work);
-  return {
-    seen,
-    more: (what) => {
-      const before = seen.ok;
-      return until(() => seen.ok > before + 50, what);
-    },
-    async stop() {
-      going = false;
-      await Promise.all(running);
-    },
-  };
+  });
+  return { ...work, seen: Object.assign(work.seen, { mistakes }) };
 }

@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import Redis from "ioredis";
 import { createCluster } from "redis";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { startRedisCluster } from "../../scripts/servers.mjs";
 import { diagnose, forceRelease, hold, listLocks } from "../fixtures/api.js";
 import { until } from "../fixtures/wait.js";
@@ -54,6 +54,18 @@ test("lock, index and counter of a key are under the tag that its lockId tells",
   }
   for (const node of cluster.nodes) {
     expect((await namesOn(node, keyPrefix)).length).toBeGreaterThanOrEqual(4 * 3);
+  }
+  await backend.close();
+}, 60_000);
+
+test("also when some operations of the backend were replaced", async () => {
+  const backend = native({ keyPrefix: prefix() });
+  const keys = await keysOfAllPlaces(backend);
+  vi.spyOn(backend, "extend");
+  for (const [place, key] of keys.entries()) {
+    const held = await hold(backend, { key });
+    expect(placeOf(held.lockId)).toBe(place);
+    expect(await held.release()).toEqual({ ok: true });
   }
   await backend.close();
 }, 60_000);

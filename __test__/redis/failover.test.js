@@ -3,34 +3,16 @@
 import { afterAll, expect, test } from "vitest";
 import { startRedisCluster, startRedisSentinel } from "../../scripts/servers.mjs";
 import { until } from "../fixtures/wait.js";
+import { repeat } from "./load.js";
 import { failover, open, prefix } from "./open.js";
 
 /** Workers that lock and release until they are told to stop. */
 function load(backend, workers = 16) {
-  const seen = { ok: 0, codes: new Set() };
-  let going = true;
-  const running = Array.from({ length: workers }, async (_, index) => {
-    while (going) {
-      try {
-        const held = await backend.acquire({ key: `load:${index}`, ttlMs: 2_000 });
-        if (held.ok) await held.release();
-        seen.ok += 1;
-      } catch (error) {
-        seen.codes.add(error.code);
-      }
-    }
+  return repeat([...Array(workers).keys()], async (index) => {
+    const held = await backend.acquire({ key: `load:${index}`, ttlMs: 2_000 });
+    if (held.ok) await held.release();
+    return true;
   });
-  return {
-    seen,
-    more: (what) => {
-      const before = seen.ok;
-      return until(() => seen.ok > before + 50, what);
-    },
-    async stop() {
-      going = false;
-      await Promise.all(running);
-    },
-  };
 }
 
 const HARMLESS = ["ServiceUnavailable", "NetworkTimeout"];

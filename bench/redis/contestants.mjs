@@ -9,6 +9,7 @@ import Redlock from "redlock";
 import { lock } from "syncguard";
 import { createRedisBackend } from "syncguard/redis";
 import { createSecond } from "../../__test__/redis/second.js";
+import { pairOf } from "../lib/pair.mjs";
 
 const TTL_MS = 30_000;
 const PATIENCE_MS = 600_000;
@@ -32,11 +33,7 @@ function syncguard(url) {
   const acquisition = { maxRetries: RETRIES, timeoutMs: PATIENCE_MS };
   return {
     name: "syncguard/redis",
-    async acquireRelease(key) {
-      const result = await backend.acquire({ key, ttlMs: TTL_MS });
-      if (!result.ok) throw new Error("not acquired");
-      await result.release();
-    },
+    acquireRelease: pairOf(backend, TTL_MS),
     runUnderLock: (key, fn) => lock(backend, fn, { key, ttlMs: TTL_MS, acquisition }),
     teardown: () => backend.close(),
   };
@@ -49,11 +46,7 @@ function reference(url) {
   return {
     name: "reference (ioredis)",
     reference: true,
-    async acquireRelease(key) {
-      const result = await backend.acquire({ key, ttlMs: TTL_MS });
-      if (!result.ok) throw new Error("not acquired");
-      await result.release();
-    },
+    acquireRelease: pairOf(backend, TTL_MS),
     async runUnderLock(key, fn) {
       for (let attempt = 0; ; attempt++) {
         const result = await backend.acquire({ key, ttlMs: TTL_MS });
