@@ -43,6 +43,9 @@ export class Bridge {
 }
 
 class FakeBackend {
+  calls() {
+    return {};
+  }
   now() {
     return state.now;
   }

@@ -13,6 +13,7 @@ import {
   LOCK_ID,
   LOST,
   next,
+  ready,
   reset,
   state,
 } from "./fake-native.js";
@@ -28,6 +29,7 @@ beforeEach(() => {
 });
 
 const names = () => calls.map(([name]) => name);
+const limits = (...all) => Float64Array.from(all);
 const unknownLimits = [Infinity, Infinity, Infinity];
 
 describe("crossing", () => {
@@ -37,8 +39,8 @@ describe("crossing", () => {
     const config = { key: "k", ttlMs: 500, acquisition };
     expect(await lock(backend, ({ fence }) => fence, config)).toBe(FENCE);
     expect(calls).toEqual([
-      ["hold", "k", 500, true, false, false, 0, [10, 100, 0, 0, 5000, ...unknownLimits]],
-      ["endHold", 7],
+      ["hold", "k", 500, true, false, false, 0, limits(10, 100, 0, 0, 5000, ...unknownLimits)],
+      ["endHold", 7, false],
     ]);
   });
 
@@ -61,8 +63,33 @@ describe("crossing", () => {
         ...{ backoff: "exponential", jitter: "full" },
       },
     });
-    const limits = [3, 7, 1, 2, 11, 9, 60_000, 5];
-    expect(calls[0]).toEqual(["hold", "k", 30_000, true, true, true, 0, limits]);
+    const given = limits(3, 7, 1, 2, 11, 9, 60_000, 5);
+    expect(calls[0]).toEqual(["hold", "k", 30_000, true, true, true, 0, given]);
+  });
+
+  test("who waits for the lock is told by its end, if that was answered at once", async () => {
+    next.push(HOLD, 54, "1", "1");
+    const first = await hold(backend, { key: "k" });
+    const second = lock(backend, ({ fence }) => fence, { key: "k" });
+    ready.push([54, HOLD.replace(",7,", ",8,")]);
+    expect(await first.release()).toEqual({ ok: true });
+    expect(await second).toBe(FENCE);
+    expect(calls.slice(2)).toEqual([
+      ["endHold", 7, true],
+      ["endHold", 8, false],
+    ]);
+  });
+
+  test("a later answer to the end is not taken before somebody waits for it", async () => {
+    next.push(HOLD, 55, 56);
+    const first = await hold(backend, { key: "k" });
+    const second = tryHold(backend, { key: "k" });
+    ready.push([56, "1"]);
+    const released = first.release();
+    expect(ready).toHaveLength(1);
+    answer(56, "1", 55, "L");
+    expect(await released).toEqual({ ok: true });
+    expect(await second).toBeNull();
   });
 
   test("tryLock() does not wait", async () => {
@@ -215,31 +242,30 @@ describe("a lock whose time passed before it was heard of", () => {
   const second = HOLD.replace(",7,", ",8,").replace(FENCE, "000000000000009");
 
   test.each([
-    ["at once", HOLD, second],
-    ["later", 50, 51],
-    ["first later, then at once", 50, second],
-  ])("is given back, and the wait goes on: %s", async (_, first, again) => {
-    next.push(first, again, "1");
+    ["later", 51],
+    ["at once", second],
+  ])("is given back, and the wait goes on, with success %s", async (_, again) => {
+    next.push(50, again, "1");
     state.heldFor = (number) => (number === 7 ? 0 : 1000);
     const { signal } = new AbortController();
     const waiting = lock(backend, ({ fence }) => fence, { key: "k", signal });
-    if (first === 50) {
-      answer(50, HOLD);
-      await vi.waitFor(() => expect(names()).toContain("holdAgain"));
-    }
+    answer(50, HOLD);
+    await vi.waitFor(() => expect(names()).toContain("holdAgain"));
     expect(calls[1]).toEqual(["holdAgain", 7, true, 0]);
     if (again === 51) answer(51, second);
     expect(await waiting).toBe("000000000000009");
-    expect(calls.at(-1)).toEqual(["endHold", 8]);
+    expect(calls.at(-1)).toEqual(["endHold", 8, false]);
   });
 
   test("however often that happens, and until it is cancelled", async () => {
     const controller = new AbortController();
-    next.push(HOLD, HOLD, HOLD, HOLD, 52);
+    next.push(51, HOLD, HOLD, HOLD, 52);
     state.heldFor = () => -1;
     const fn = vi.fn();
     const waiting = lock(backend, fn, { key: "k", signal: controller.signal });
-    expect(names()).toEqual(["hold", "holdAgain", "holdAgain", "holdAgain", "holdAgain"]);
+    answer(51, HOLD);
+    const again = ["holdAgain", "holdAgain", "holdAgain", "holdAgain"];
+    await vi.waitFor(() => expect(names()).toEqual(["hold", ...again]));
     controller.abort();
     expect((await rejection(waiting)).code).toBe("Aborted");
     expect(calls.at(-1)).toEqual(["cancel", 52]);
@@ -248,9 +274,17 @@ describe("a lock whose time passed before it was heard of", () => {
   });
 
   test("without a wait it is as if another had it", async () => {
-    next.push(HOLD, "L");
+    next.push(53, "L");
     state.heldFor = () => -1;
-    expect(await tryHold(backend, { key: "k" })).toBeNull();
+    const trying = tryHold(backend, { key: "k" });
+    answer(53, HOLD);
+    expect(await trying).toBeNull();
+  });
+
+  test("of one that came at once nobody asks: the engine just said so", async () => {
+    next.push(HOLD, "1");
+    state.heldFor = vi.fn(() => 1000);
+    await lock(backend, () => expect(state.heldFor).not.toHaveBeenCalled(), { key: "k" });
   });
 });
 

@@ -34,7 +34,7 @@ const ACQUISITION_FIELDS = [
  * @property {boolean} autoExtend
  * @property {boolean} throwIfLost
  * @property {string | undefined} name
- * @property {number[] | null} limits of the wait and of the hold, as the native side takes them;
+ * @property {Float64Array | null} limits of the wait and of the hold, as the native side takes them;
  *   nothing for the usual ones
  */
 
@@ -87,7 +87,7 @@ export function readLockConfig(config, call, leads = false) {
  * @param {any} config
  * @param {any} acquisition
  * @param {boolean} forEver whether a wait has no limit unless one is given
- * @returns {number[] | null}
+ * @returns {Float64Array | null}
  */
 function readLimits({ maxHoldMs = Infinity, minHoldMs = Infinity }, acquisition, forEver) {
   if (acquisition === undefined) {
@@ -123,7 +123,7 @@ function readLimits({ maxHoldMs = Infinity, minHoldMs = Infinity }, acquisition,
   if (typeof jitter !== "string" || !Object.hasOwn(JITTER, jitter)) {
     throw invalidArgument('acquisition.jitter must be "equal", "full" or "none"');
   }
-  return [
+  return Float64Array.of(
     maxRetries,
     retryDelayMs,
     backoff === "exponential" ? 1 : 0,
@@ -132,7 +132,7 @@ function readLimits({ maxHoldMs = Infinity, minHoldMs = Infinity }, acquisition,
     maxDelayMs,
     maxHoldMs,
     minHoldMs,
-  ];
+  );
 }
 
 /** A would-be leader that hears nothing of the lock asks at least that often. */

@@ -5,7 +5,7 @@ import { BAD_TTL, invalidArgument, LockError, replyError, thrownBehind } from ".
 import { offAbort, onAbort, reasonOf } from "../base/signal.js";
 import { isTraced, startTrace } from "../base/tracing.js";
 import { answer, extendLock } from "../native/backend.js";
-import { listen, unlisten } from "../native/bridge.js";
+import { isAwaited, listen, takeReplies, unlisten } from "../native/bridge.js";
 import { BEAT, ERROR, readReleased } from "../native/replies.js";
 
 /** @typedef {import("../native/engine.js").Engine} Engine */
@@ -228,8 +228,11 @@ export class Held {
       return { durationMs: now - started, heldMs: started - this.#heldSince };
     };
     try {
-      let reply = native.endHold(this.#number);
+      // Who waits for this very lock may have it now, and is told without a wake-up of the loop.
+      const takes = isAwaited();
+      let reply = native.endHold(this.#number, takes);
       if (typeof reply !== "string") reply = await answer(native, reply, undefined, {});
+      else if (takes) takeReplies();
       const result = readReleased(reply, this.#context);
       trace?.end(result.ok);
       if (this.#observers.length > 0) {

@@ -64,10 +64,12 @@ async function runHeld(backend, held, fn, plan) {
     await endQuietly(backend, held, plan);
     throw error;
   }
-  const lost = held.lost();
-  if (lost !== undefined && !plan.throwIfLost) warnOfLoss(performance.now() - startedAt, plan);
+  const ranForMs = performance.now() - startedAt;
   await endQuietly(backend, held, plan);
-  if (lost !== undefined && plan.throwIfLost) throw lost;
+  const lost = held.lost();
+  if (lost === undefined) return value;
+  if (plan.throwIfLost) throw lost;
+  warnOfLoss(ranForMs, plan);
   return value;
 }
 

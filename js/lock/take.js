@@ -38,7 +38,7 @@ export function take(backend, plan, wait, use) {
   const caller = engine.callers?.enter(plan.signal) ?? 0;
   const reply = start(engine, plan, wait, caller);
   if (typeof reply === "string") {
-    const held = read(engine, plan, reply, observers);
+    const held = read(engine, plan, reply, observers, true);
     if (held !== undefined) return held && use(held);
   }
   return finish(engine, plan, reply, caller, observers, use);
@@ -66,15 +66,16 @@ function isCancellable(plan) {
  * @param {LockPlan} plan
  * @param {string} reply
  * @param {readonly Observer[]} observers
+ * @param {boolean} [isFresh] whether the engine gave it in this very moment
  * @returns {Held | null | undefined}
  */
-function read(engine, plan, reply, observers) {
+function read(engine, plan, reply, observers, isFresh = false) {
   const tag = reply.charCodeAt(0);
   if (tag === LOCKED) return null;
   if (tag !== ACQUIRED) throw explained(replyError(reply, { key: plan.key }), engine, plan.key);
   const grant = readGrant(reply, plan.key);
   const number = parseInt(grant.rest);
-  if (engine.native.heldFor(number) <= 0) return undefined;
+  if (!isFresh && engine.native.heldFor(number) <= 0) return undefined;
   try {
     // A signal may have been aborted between the grant and now.
     checkNotCancelled(plan);

@@ -76,7 +76,7 @@ function isReplaced(backend, { original }) {
 /**
  * The native backend, however often it is decorated.
  * @param {any} backend
- * @returns {import("../native/binding.js").NativeBackend | undefined}
+ * @returns {import("../native/bridge.js").NativeBackend | undefined}
  */
 export function nativeBehind(backend) {
   const decoration = decorations.get(backend);

@@ -31,7 +31,7 @@ import {
 } from "./replies.js";
 
 /** @import { BackendCapabilities, ManagedLockBackend } from "../../index.js" */
-/** @typedef {import("./binding.js").NativeBackend} NativeBackend */
+/** @typedef {import("./bridge.js").NativeBackend} NativeBackend */
 
 const CLOSE_TIMEOUT_MS = 10_000;
 

@@ -12,7 +12,8 @@ import { offAbort, onAbort } from "../base/signal.js";
 import { forget } from "../base/thrown.js";
 import { ask } from "./questions.js";
 
-/** @typedef {import("./binding.js").NativeBackend} NativeBackend */
+/** @typedef {import("./binding.js").NativeBackend} NativeObject */
+/** @typedef {NativeObject & ReturnType<NativeObject["calls"]>} NativeBackend */
 /** @typedef {(reply: string) => void} Settle */
 
 /** Operations that somebody waits for: while there are any, the process stays alive.
@@ -168,7 +169,8 @@ function takeReady() {
 function servedHere(native) {
   /** @type {any} */
   const served = {};
-  for (const name of Object.getOwnPropertyNames(Object.getPrototypeOf(native))) {
+  const methods = Object.getOwnPropertyNames(Object.getPrototypeOf(native));
+  for (const name of [...methods, ...Object.keys(native)]) {
     const method = /** @type {any} */ (native)[name];
     if (name === "constructor" || typeof method !== "function") continue;
     served[name] = (/** @type {any[]} */ ...args) => {
@@ -192,6 +194,16 @@ function expect(id, settle) {
   if (pending.size === 0) keepAlive.ref();
   pending.set(id, settle);
   if (untaken) takeReady();
+}
+
+/** Whether an operation waits for a reply that `takeReplies` may find. */
+export function isAwaited() {
+  return pending.size > 0;
+}
+
+/** Takes the replies that are ready, without waiting until they are brought. */
+export function takeReplies() {
+  onBatch(theBridge().take());
 }
 
 /** Below those of the native side. */
@@ -276,13 +288,12 @@ export function unlisten(id) {
 }
 
 /**
- * @template T
- * @param {T | string} opened
- * @returns {T}
+ * @param {NativeObject | string} native or why there is none
+ * @returns {NativeBackend}
  */
-function unlessRefused(opened) {
-  if (typeof opened === "string") throw replyError(opened);
-  return opened;
+function opened(native) {
+  if (typeof native === "string") throw replyError(native);
+  return Object.assign(native, native.calls());
 }
 
 /**
@@ -293,7 +304,7 @@ function unlessRefused(opened) {
  */
 export function openNative(kind, config, target = 0) {
   tellTime();
-  const native = unlessRefused(addon().open(theBridge(), kind, JSON.stringify(config), target));
+  const native = opened(addon().open(theBridge(), kind, JSON.stringify(config), target));
   return native.isServedHere() ? servedHere(native) : native;
 }
 
@@ -304,7 +315,7 @@ export function openNative(kind, config, target = 0) {
  * @returns {NativeBackend}
  */
 export function openNativeOwn(target, canWatch) {
-  return servedHere(unlessRefused(addon().openOwn(theBridge(), target, canWatch)));
+  return servedHere(opened(addon().openOwn(theBridge(), target, canWatch)));
 }
 
 /**
@@ -317,6 +328,6 @@ export function openNativeOwn(target, canWatch) {
 export function openNativeSpied(original, target, { acquire, release, extend }) {
   const native = original.native ?? original;
   return servedHere(
-    unlessRefused(addon().openSpied(theBridge(), native, target, acquire, release, extend)),
+    opened(addon().openSpied(theBridge(), native, target, acquire, release, extend)),
   );
 }

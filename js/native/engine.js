@@ -6,7 +6,7 @@ import { FAILURE_REASON } from "../base/constants.js";
 import { openNativeOwn, openNativeSpied } from "./bridge.js";
 import { appoint, dismissWith } from "./questions.js";
 
-/** @typedef {import("./binding.js").NativeBackend} NativeBackend */
+/** @typedef {import("./bridge.js").NativeBackend} NativeBackend */
 
 /**
  * @typedef {object} Engine

@@ -7,7 +7,7 @@ import { extendLock, nameOf, releaseLock } from "./backend.js";
 import { listen, unlisten } from "./bridge.js";
 
 /** @import { BackendHooks } from "../../index.js" */
-/** @typedef {import("./binding.js").NativeBackend} NativeBackend */
+/** @typedef {import("./bridge.js").NativeBackend} NativeBackend */
 
 const { asyncDispose } = Symbol;
 

@@ -1,16 +1,19 @@
 //! The operations of a backend as JavaScript calls them.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use napi::bindgen_prelude::Either;
+use napi::Env;
+use napi::bindgen_prelude::{Either, Object};
 use napi_derive::napi;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::bridge::{Completions, Pending};
+use super::calls;
 use super::hold::Held;
 use super::panics::contain;
 use super::reply::{self, Reply};
@@ -37,8 +40,19 @@ impl From<Reply> for Outcome {
     }
 }
 
+/// As a class: what is called once in a while. What every lock calls, [`calls`] makes of it.
 #[napi]
-pub struct NativeBackend {
+pub struct NativeBackend(pub(super) Arc<Operations>);
+
+impl Deref for NativeBackend {
+    type Target = Operations;
+
+    fn deref(&self) -> &Operations {
+        &self.0
+    }
+}
+
+pub struct Operations {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) client: Arc<Client>,
     pub(super) completions: Arc<Completions>,
@@ -48,13 +62,13 @@ pub struct NativeBackend {
     pub(super) held: Arc<Held>,
 }
 
-impl NativeBackend {
+impl Operations {
     pub(super) fn start(
         &self,
         operation: impl Future<Output = Outcome> + Send + 'static,
         cancel: Option<CancellationToken>,
     ) -> Answer {
-        self.start_as(Outside::Host, operation, cancel)
+        self.here(|| self.poll_once(Outside::Host, operation, cancel))
     }
 
     /// An operation that is a single call of the backend.
@@ -63,28 +77,31 @@ impl NativeBackend {
         operation: impl Future<Output = Outcome> + Send + 'static,
         cancel: Option<CancellationToken>,
     ) -> Answer {
-        let outside = if self.client.has_own_threads() {
+        self.here(|| self.poll_once(self.outside_of_single(), operation, cancel))
+    }
+
+    pub(super) fn outside_of_single(&self) -> Outside {
+        if self.client.has_own_threads() {
             Outside::Waker
         } else {
             Outside::Host
-        };
-        self.start_as(outside, operation, cancel)
-    }
-
-    fn start_as(
-        &self,
-        outside: Outside,
-        operation: impl Future<Output = Outcome> + Send + 'static,
-        cancel: Option<CancellationToken>,
-    ) -> Answer {
-        self.here(|| self.poll_once(outside, operation, cancel))
+        }
     }
 
     /// What `work` wakes goes on here too, before this returns: a lock that is given back is with
     /// the next who waits for it without a detour.
     pub(super) fn here<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.here_unless_taken(work, |_| false)
+    }
+
+    /// The same, where JavaScript may take by itself what is ready then.
+    pub(super) fn here_unless_taken<T>(
+        &self,
+        work: impl FnOnce() -> T,
+        is_taken: impl FnOnce(&T) -> bool,
+    ) -> T {
         let done = self.completions.in_turn(&self.runtime, work);
-        if !self.taken_at_once {
+        if !self.taken_at_once && !is_taken(&done) {
             self.completions.wake_if_ready();
         }
         done
@@ -92,7 +109,7 @@ impl NativeBackend {
 
     /// Polls once here: what can be answered at once is, and a request is on its way before the
     /// call returns. The rest waits until it can go on.
-    fn poll_once(
+    pub(super) fn poll_once(
         &self,
         outside: Outside,
         operation: impl Future<Output = Outcome> + Send + 'static,
@@ -123,6 +140,42 @@ impl NativeBackend {
             })),
         }
         Either::B(id as f64)
+    }
+
+    pub fn acquire(&self, key: &str, ttl_ms: f64, cancellable: bool) -> Answer {
+        checked(key_and_ttl(key, ttl_ms), |(key, ttl)| {
+            let client = Arc::clone(&self.client);
+            let cancel = cancellable.then(CancellationToken::new);
+            let token = cancel.clone();
+            let operation = async move {
+                let settled = Arc::clone(&client).acquire(key.clone(), ttl, cancel).await;
+                let reply = match settled.result {
+                    Ok(Some(grant)) => {
+                        let text = reply::acquired(&grant);
+                        Reply::from(text).or_else(move || client.disown(grant.lock_id, &key, ttl))
+                    }
+                    Ok(None) => reply::locked().into(),
+                    Err(error) => error.into(),
+                };
+                Outcome {
+                    reply,
+                    undo: settled.undo,
+                }
+            };
+            self.start_single(operation, token)
+        })
+    }
+
+    /// `key` is a hint that wakes a waiting caller of this process.
+    pub fn release(&self, lock_id: &str, key: Option<&str>) -> Answer {
+        checked(LockId::parse(lock_id), |lock_id| {
+            let client = Arc::clone(&self.client);
+            let key = key.and_then(|key| Key::new(key).ok());
+            self.start_single(
+                async move { reply::of(client.release(lock_id, key).await, reply::released).into() },
+                None,
+            )
+        })
     }
 }
 
@@ -163,42 +216,20 @@ pub(super) fn milliseconds(ms: f64) -> Duration {
 
 #[napi]
 impl NativeBackend {
-    #[napi]
-    pub fn acquire(&self, key: String, ttl_ms: f64, cancellable: bool) -> Answer {
-        checked(key_and_ttl(&key, ttl_ms), |(key, ttl)| {
-            let client = Arc::clone(&self.client);
-            let cancel = cancellable.then(CancellationToken::new);
-            let token = cancel.clone();
-            let operation = async move {
-                let settled = Arc::clone(&client).acquire(key.clone(), ttl, cancel).await;
-                let reply = match settled.result {
-                    Ok(Some(grant)) => {
-                        let text = reply::acquired(&grant);
-                        Reply::from(text).or_else(move || client.disown(grant.lock_id, &key, ttl))
-                    }
-                    Ok(None) => reply::locked().into(),
-                    Err(error) => error.into(),
-                };
-                Outcome {
-                    reply,
-                    undo: settled.undo,
-                }
-            };
-            self.start_single(operation, token)
-        })
-    }
-
-    /// `key` is a hint that wakes a waiting caller of this process.
-    #[napi]
-    pub fn release(&self, lock_id: String, key: Option<String>) -> Answer {
-        checked(LockId::parse(&lock_id), |lock_id| {
-            let client = Arc::clone(&self.client);
-            let key = key.and_then(|key| Key::new(&key).ok());
-            self.start_single(
-                async move { reply::of(client.release(lock_id, key).await, reply::released).into() },
-                None,
-            )
-        })
+    /// `acquire`, `release`, `hold`, `heldFor` and `endHold`.
+    #[napi(ts_return_type = "{
+    acquire(key: string, ttlMs: number, cancellable: boolean): Answer
+    /** `key` is a hint that wakes a waiting caller of this process. */
+    release(lockId: string, key: string | null): Answer
+    /** Without `limits` the wait has the default ones. `caller`: see `Backend::acquire_for`. */
+    hold(key: string, ttlMs: number, wait: boolean, autoExtend: boolean, cancellable: boolean, caller: number, limits: Float64Array | null): Answer
+    /** For how many milliseconds the lock is still surely held; negative when it is not. */
+    heldFor(number: number): number
+    /** Gives the lock back. `takes`: the caller takes what is ready then, if this answers at once. */
+    endHold(number: number, takes: boolean): Answer
+  }")]
+    pub fn calls<'env>(&self, env: &'env Env) -> napi::Result<Object<'env>> {
+        calls::bind(env, &self.0)
     }
 
     #[napi]

@@ -9,7 +9,9 @@ use napi::bindgen_prelude::Either;
 use napi_derive::napi;
 use tokio_util::sync::CancellationToken;
 
-use super::backend::{Answer, NativeBackend, Outcome, checked, key_and_ttl, milliseconds};
+use super::backend::{
+    Answer, NativeBackend, Operations, Outcome, checked, key_and_ttl, milliseconds,
+};
 use super::bridge::Completions;
 use super::functions::retry_policy;
 use super::reply::{self, Reply};
@@ -35,7 +37,7 @@ impl Held {
 }
 
 /// JavaScript can end nothing any more: what it holds is given back.
-impl Drop for NativeBackend {
+impl Drop for Operations {
     fn drop(&mut self) {
         for (_, hold) in self.held.lock().drain() {
             end_in_background(&self.client, hold);
@@ -123,7 +125,7 @@ impl Numbering {
     }
 }
 
-impl NativeBackend {
+impl Operations {
     fn numbering(&self) -> Numbering {
         Numbering {
             client: Arc::clone(&self.client),
@@ -140,29 +142,25 @@ impl NativeBackend {
         let numbering = self.numbering();
         self.start(async move { numbering.outcome(holding.await) }, cancel)
     }
-}
 
-#[napi]
-impl NativeBackend {
     /// Without `limits` the wait has the default ones. `caller`: see `Backend::acquire_for`.
-    #[napi]
     #[allow(
         clippy::too_many_arguments,
         reason = "positional arguments are the cheapest crossing"
     )]
     pub fn hold(
         &self,
-        key: String,
+        key: &str,
         ttl_ms: f64,
         wait: bool,
         auto_extend: bool,
         cancellable: bool,
         caller: f64,
-        limits: Option<Vec<f64>>,
+        limits: &[f64],
     ) -> Answer {
-        checked(key_and_ttl(&key, ttl_ms), |(key, ttl)| {
+        checked(key_and_ttl(key, ttl_ms), |(key, ttl)| {
             const DEFAULTS: [f64; 5] = [10.0, 100.0, 1.0, 1.0, 5000.0];
-            let limits = Limits::read(limits.as_deref().unwrap_or(&DEFAULTS));
+            let limits = Limits::read(if limits.is_empty() { &DEFAULTS } else { limits });
             let request = HoldRequest {
                 key,
                 policy: HoldPolicy {
@@ -180,6 +178,31 @@ impl NativeBackend {
         })
     }
 
+    /// Gives the lock back. `takes`: the caller takes what is ready then, if this answers at once.
+    pub fn end_hold(&self, number: f64, takes: bool) -> Answer {
+        let Some(hold) = self.held.remove(number as u64) else {
+            return Either::A(reply::boolean(false));
+        };
+        let client = Arc::clone(&self.client);
+        let ending = async move { reply::of(client.end(hold).await, reply::released).into() };
+        self.here_unless_taken(
+            || self.poll_once(self.outside_of_single(), ending, None),
+            |answer| takes && matches!(answer, Either::A(_)),
+        )
+    }
+
+    /// For how many milliseconds the lock is still surely held; negative when it is not.
+    pub fn held_for(&self, number: f64) -> f64 {
+        let left = self
+            .held
+            .get(number)
+            .and_then(|hold| self.client.held_for(&hold));
+        left.map_or(-1.0, |left| left.as_secs_f64() * 1000.0)
+    }
+}
+
+#[napi]
+impl NativeBackend {
     /// The hold came too late to be of use: gives it back, and goes on waiting.
     #[napi]
     pub fn hold_again(&self, number: f64, cancellable: bool, caller: f64) -> Answer {
@@ -191,20 +214,7 @@ impl NativeBackend {
         self.start_hold(Box::pin(holding), cancel)
     }
 
-    /// Gives the lock back.
-    #[napi]
-    pub fn end_hold(&self, number: f64) -> Answer {
-        let Some(hold) = self.held.remove(number as u64) else {
-            return Either::A(reply::boolean(false));
-        };
-        let client = Arc::clone(&self.client);
-        self.start_single(
-            async move { reply::of(client.end(hold).await, reply::released).into() },
-            None,
-        )
-    }
-
-    /// The same for a lock that nobody ever used.
+    /// Gives a lock back that nobody ever used.
     #[napi]
     pub fn abandon_hold(&self, number: f64) -> Answer {
         let Some(hold) = self.held.remove(number as u64) else {
@@ -216,16 +226,6 @@ impl NativeBackend {
             Reply::nothing().into()
         };
         self.start_single(abandoning, None)
-    }
-
-    /// For how many milliseconds the lock is still surely held; negative when it is not.
-    #[napi]
-    pub fn held_for(&self, number: f64) -> f64 {
-        let left = self
-            .held
-            .get(number)
-            .and_then(|hold| self.client.held_for(&hold));
-        left.map_or(-1.0, |left| left.as_secs_f64() * 1000.0)
     }
 
     /// The latest expiry that is known; 0 when the hold has ended.

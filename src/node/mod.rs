@@ -10,6 +10,7 @@
 
 mod backend;
 mod bridge;
+mod calls;
 #[cfg_attr(not(unix), path = "no_event_loop.rs")]
 mod event_loop;
 mod functions;

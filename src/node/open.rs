@@ -6,7 +6,7 @@ use napi::bindgen_prelude::Either;
 use napi_derive::napi;
 use serde::de::DeserializeOwned;
 
-use super::backend::NativeBackend;
+use super::backend::{NativeBackend, Operations};
 use super::bridge::Bridge;
 use super::reply;
 use super::runtime::{runtime, system_host};
@@ -110,14 +110,14 @@ fn native(
     host: Arc<dyn Host>,
     taken_at_once: bool,
 ) -> Result<NativeBackend> {
-    Ok(NativeBackend {
+    Ok(NativeBackend(Arc::new(Operations {
         client: Client::new(Arc::clone(&backend), host),
         backend,
         completions: Arc::clone(&bridge.completions),
         runtime: runtime()?.handle().clone(),
         taken_at_once,
         held: Arc::default(),
-    })
+    })))
 }
 
 /// What the JavaScript side wrote: an unknown or mistyped option is the user's mistake.

@@ -1,0 +1,222 @@
+//! The calls that every lock makes, as plain functions. Those of a class look their object up and
+//! guard it, which takes longer than to acquire a lock in memory; and of what is left, the most is
+//! to fetch each argument, so strings are read in one go.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::Arc;
+
+use napi::bindgen_prelude::{Either, FromNapiValue, JsObjectValue, Object, ToNapiValue, Unknown};
+use napi::{Env, Status, sys};
+
+use super::backend::{Answer, Operations};
+use super::panics::contain;
+use super::reply::Reply;
+use crate::error::Error;
+
+/// What a call does with its arguments.
+type Call = fn(&Operations, &Arguments) -> Answer;
+
+const CALLS: [(&str, Call); 5] = [
+    ("acquire", |backend, given| {
+        let (ttl_ms, cancellable) = (given.number(1), given.boolean(2));
+        given.text(0, |key| backend.acquire(key, ttl_ms, cancellable))
+    }),
+    ("release", |backend, given| {
+        given.text(0, |lock_id| {
+            if given.is_text(1) {
+                given.text(1, |key| backend.release(lock_id, Some(key)))
+            } else {
+                backend.release(lock_id, None)
+            }
+        })
+    }),
+    ("hold", |backend, given| {
+        let ttl_ms = given.number(1);
+        let [wait, auto_extend, cancellable] = [2, 3, 4].map(|index| given.boolean(index));
+        let (caller, limits) = (given.number(5), given.numbers(6));
+        given.text(0, |key| {
+            backend.hold(key, ttl_ms, wait, auto_extend, cancellable, caller, &limits)
+        })
+    }),
+    ("heldFor", |backend, given| {
+        Either::B(backend.held_for(given.number(0)))
+    }),
+    ("endHold", |backend, given| {
+        backend.end_hold(given.number(0), given.boolean(1))
+    }),
+];
+
+/// What the functions share; each keeps it.
+struct Bound {
+    backend: Arc<Operations>,
+    call: Call,
+}
+
+/// An object with all of them.
+pub(super) fn bind<'env>(env: &'env Env, backend: &Arc<Operations>) -> napi::Result<Object<'env>> {
+    let mut calls = Object::new(env)?;
+    for (name, call) in CALLS {
+        let bound = Bound {
+            backend: Arc::clone(backend),
+            call,
+        };
+        calls.set_named_property(name, function(env, name, bound)?)?;
+    }
+    Ok(calls)
+}
+
+fn function<'env>(env: &'env Env, name: &str, bound: Bound) -> napi::Result<Unknown<'env>> {
+    let (env, mut function) = (env.raw(), ptr::null_mut());
+    let bound = Box::into_raw(Box::new(bound)).cast::<c_void>();
+    // SAFETY: the environment calls us. `bound` is there for as long as the function is: its
+    // finalizer alone frees it, or we do, when there is none.
+    unsafe {
+        let made = sys::napi_create_function(
+            env,
+            name.as_ptr().cast(),
+            name.len() as isize,
+            Some(invoke),
+            bound,
+            &raw mut function,
+        );
+        let (hint, reference) = (ptr::null_mut(), ptr::null_mut());
+        if made != sys::Status::napi_ok
+            || sys::napi_add_finalizer(env, function, bound, Some(free), hint, reference)
+                != sys::Status::napi_ok
+        {
+            drop(Box::from_raw(bound.cast::<Bound>()));
+            return Err(napi::Error::new(
+                Status::GenericFailure,
+                "No function could be made",
+            ));
+        }
+        Unknown::from_napi_value(env, function)
+    }
+}
+
+unsafe extern "C" fn free(_env: sys::napi_env, bound: *mut c_void, _hint: *mut c_void) {
+    // SAFETY: `function` made it, and nothing calls its function any more.
+    contain(|| drop(unsafe { Box::from_raw(bound.cast::<Bound>()) }));
+}
+
+unsafe extern "C" fn invoke(env: sys::napi_env, info: sys::napi_callback_info) -> sys::napi_value {
+    let (mut values, mut count) = ([ptr::null_mut(); MOST], MOST);
+    let (this, mut bound) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: JavaScript calls us with these two now. `values` has room for `count`, and N-API fills
+    // in `undefined` for what was not given.
+    let status = unsafe {
+        sys::napi_get_cb_info(
+            env,
+            info,
+            &raw mut count,
+            values.as_mut_ptr(),
+            this,
+            &raw mut bound,
+        )
+    };
+    if status != sys::Status::napi_ok {
+        return ptr::null_mut();
+    }
+    // SAFETY: this is what `function` gave it, and the function lives while it is called.
+    let Bound { backend, call } = unsafe { &*bound.cast::<Bound>() };
+    let given = Arguments { env, values };
+    let answer = contain(|| call(backend, &given)).unwrap_or_else(|| failed("The call failed"));
+    // SAFETY: in a call from JavaScript a scope is open.
+    unsafe { Answer::to_napi_value(env, answer) }.unwrap_or(ptr::null_mut())
+}
+
+fn failed(message: &str) -> Answer {
+    Either::A(Reply::from(Error::internal(message)).deliver())
+}
+
+/// Of the call with the most of them.
+const MOST: usize = 7;
+
+/// A key, and a lockId, fits in; the rest of a string is fetched from the heap.
+const SHORT: usize = 640;
+/// Of a string that is cut, N-API may leave out the last character: so many bytes at most.
+const LONGEST_CHARACTER: usize = 4;
+
+/// What JavaScript gave, of the types that it has seen to.
+struct Arguments {
+    env: sys::napi_env,
+    values: [sys::napi_value; MOST],
+}
+
+// SAFETY of the blocks below: an `Arguments` is there only during the call that it is made for, in
+// which `env` is alive and its values are in scope. N-API says so when a value has another type, and
+// writes nothing then.
+impl Arguments {
+    fn number(&self, index: usize) -> f64 {
+        let mut number = f64::NAN;
+        // SAFETY: see above.
+        unsafe { sys::napi_get_value_double(self.env, self.values[index], &raw mut number) };
+        number
+    }
+
+    fn boolean(&self, index: usize) -> bool {
+        let mut boolean = false;
+        // SAFETY: see above.
+        unsafe { sys::napi_get_value_bool(self.env, self.values[index], &raw mut boolean) };
+        boolean
+    }
+
+    fn is_text(&self, index: usize) -> bool {
+        let mut kind = sys::ValueType::napi_undefined;
+        // SAFETY: see above.
+        unsafe { sys::napi_typeof(self.env, self.values[index], &raw mut kind) };
+        kind == sys::ValueType::napi_string
+    }
+
+    fn text(&self, index: usize, then: impl FnOnce(&str) -> Answer) -> Answer {
+        let value = self.values[index];
+        let (mut buffer, mut length) = ([MaybeUninit::<u8>::uninit(); SHORT], 0);
+        // SAFETY: see above; the buffer is as long as is said.
+        let status = unsafe {
+            let start = buffer.as_mut_ptr().cast();
+            sys::napi_get_value_string_utf8(self.env, value, start, SHORT, &raw mut length)
+        };
+        if status != sys::Status::napi_ok {
+            return failed("A string was expected");
+        }
+        // One byte is for a zero at the end.
+        if length + LONGEST_CHARACTER < SHORT {
+            // SAFETY: N-API has written so many bytes.
+            let bytes = unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast(), length) };
+            return std::str::from_utf8(bytes).map_or_else(|_| failed("No UTF-8 was given"), then);
+        }
+        // SAFETY: see above.
+        match unsafe { String::from_napi_value(self.env, value) } {
+            Ok(text) => then(&text),
+            Err(_) => failed("A string was expected"),
+        }
+    }
+
+    /// Of a `Float64Array`; nothing of anything else.
+    fn numbers(&self, index: usize) -> Vec<f64> {
+        let (mut kind, mut length, mut start) = (0, 0, ptr::null_mut());
+        // SAFETY: see above.
+        let status = unsafe {
+            sys::napi_get_typedarray_info(
+                self.env,
+                self.values[index],
+                &raw mut kind,
+                &raw mut length,
+                &raw mut start,
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
+        if status != sys::Status::napi_ok || kind != sys::TypedarrayType::float64_array {
+            return Vec::new();
+        }
+        if start.is_null() {
+            return Vec::new();
+        }
+        // SAFETY: so many numbers are there, aligned, and JavaScript, which could change them, runs
+        // only after this call.
+        unsafe { std::slice::from_raw_parts(start.cast::<f64>(), length) }.to_vec()
+    }
+}
