@@ -134,14 +134,15 @@ async function finish(engine, plan, reply, caller, observers, use, onTaken) {
  * @param {number} id
  * @returns {Promise<string>}
  */
-async function waited({ native }, plan, id) {
+function waited({ native }, plan, id) {
   const { signal, acquisitionSignal } = plan;
   const first = signal ?? acquisitionSignal;
   if (first === undefined) return settled(id);
   const second = first === signal ? acquisitionSignal : undefined;
-  const answered = await settledOrAborted(native, id, first, second);
-  if (typeof answered === "string") return answered;
-  throw cancelled(plan, answered);
+  return settledOrAborted(native, id, first, second).then((answered) => {
+    if (typeof answered === "string") return answered;
+    throw cancelled(plan, answered);
+  });
 }
 
 /**
