@@ -4,7 +4,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { startRedisCluster } from "../scripts/servers.mjs";
 import { LAYOUTS, open, round } from "./cluster/measure.mjs";
-import { report } from "./cluster/report.mjs";
+import { bars, report } from "./cluster/report.mjs";
+import { chart } from "./lib/chart.mjs";
 import { progress } from "./lib/progress.mjs";
 
 const quick = process.argv.includes("--quick");
@@ -36,5 +37,7 @@ for (const masters of MASTERS) {
 }
 bar.end();
 const text = report({ results, rounds: ROUNDS, ms: MS });
-writeFileSync(join(import.meta.dirname, "results", "cluster.md"), text);
+const kept = join(import.meta.dirname, "results");
+writeFileSync(join(kept, "cluster.md"), text);
+writeFileSync(join(kept, "cluster.svg"), chart(bars(results)));
 console.log(text);

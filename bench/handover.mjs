@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { npm } from "../scripts/lib/run.mjs";
 import { CONTESTANTS } from "./handover/contestants.mjs";
 import { crowd, handOver, startPairs, startProcesses } from "./handover/measure.mjs";
-import { report } from "./handover/report.mjs";
+import { bars, report } from "./handover/report.mjs";
+import { chart } from "./lib/chart.mjs";
 import { startStores } from "./handover/stores.mjs";
 import { progress } from "./lib/progress.mjs";
 
@@ -82,8 +83,11 @@ try {
   await measureCommands(bar, results);
   const crowds = await measureCrowds(bar);
   bar.end();
-  const text = report({ rounds: [...results.values()], crowds, processes: PROCESSES });
-  writeFileSync(join(import.meta.dirname, "results", "handover.md"), text);
+  const measured = { rounds: [...results.values()], crowds, processes: PROCESSES };
+  const text = report(measured);
+  const kept = join(import.meta.dirname, "results");
+  writeFileSync(join(kept, "handover.md"), text);
+  writeFileSync(join(kept, "handover.svg"), chart(bars(measured)));
   console.log(text);
 } finally {
   await stores.stop();

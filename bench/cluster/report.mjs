@@ -6,14 +6,48 @@ import { shares } from "./shares.mjs";
 
 const MODELLED = [3, 6, 16];
 
-/** The results as Markdown: first what was measured, then what follows from it. */
-export function report({ results, rounds, ms }) {
+/** The results by what they were measured with. */
+function grouped(results) {
   const of = (masters, inFlight, layout) =>
     results.filter(
       (one) => one.masters === masters && one.inFlight === inFlight && one.layout === layout,
     );
   const distinct = (name) => [...new Set(results.map((one) => one[name]))];
   const [masters, flights] = [distinct("masters"), distinct("inFlight")];
+  const [few, many] = [masters[0], flights.at(-1)];
+  return { of, masters, flights, model: model(of(few, many, SPREAD), of(few, many, ONE_SLOT)) };
+}
+
+/** What there is to see of it: measured throughput, then what is computed. */
+export function bars(results) {
+  const { of, masters, flights, model } = grouped(results);
+  const exactly = (value) => ({ median: value, low: value, high: value });
+  const measured = masters.flatMap((count) =>
+    flights.map((inFlight) => ({
+      title: `${count} masters and the client on ${cpus().length} cores, ${inFlight} in flight`,
+      cells: [SPREAD, ONE_SLOT].map((layout) =>
+        summary(of(count, inFlight, layout).map((one) => one.throughput)),
+      ),
+    })),
+  );
+  const computed = model.clusters.map(({ count, total }) => ({
+    title: `Computed: ${count} masters on machines of their own`,
+    cells: [exactly(total), exactly(model.fullAlone)],
+  }));
+  const all = [...measured, ...computed];
+  return {
+    title: "Redis Cluster: acquire + release",
+    metrics: all.map(({ title }) => ({ title, unit: "pairs/s", better: "higher" })),
+    rows: [SPREAD, ONE_SLOT].map((name, at) => ({
+      name,
+      cells: all.map(({ cells }) => cells[at]),
+    })),
+  };
+}
+
+/** The results as Markdown: first what was measured, then what follows from it. */
+export function report({ results, rounds, ms }) {
+  const { of, masters, flights, model } = grouped(results);
   return [
     "# Redis Cluster: spread over all masters",
     "",
@@ -54,7 +88,7 @@ export function report({ results, rounds, ms }) {
       }),
     ),
     "",
-    ...model(of(masters[0], flights.at(-1), SPREAD), of(masters[0], flights.at(-1), ONE_SLOT)),
+    ...told(model),
     "",
   ].join("\n");
 }
@@ -64,7 +98,14 @@ function model(spread, oneSlot) {
   const cost = (own, name) => summary(own.map((one) => one.cost[name])).median;
   const [server, mainThread] = [cost(spread, "servers"), cost(spread, "mainThread")];
   const [full, fullAlone] = [1e6 / server, 1e6 / cost(oneSlot, "servers")];
-  const [{ masters, inFlight }] = spread;
+  const clusters = MODELLED.map((count) => {
+    const largest = Math.max(...shares(count));
+    return { count, largest, total: full / largest };
+  });
+  return { ...spread[0], server, mainThread, full, fullAlone, clusters };
+}
+
+function told({ masters, inFlight, server, mainThread, full, fullAlone, clusters }) {
   return [
     "## Computed: masters on machines of their own",
     "",
@@ -72,17 +113,15 @@ function model(spread, oneSlot) {
     "",
     "| masters | largest share, of even | pairs/s of the cluster | against one slot | client processes to fill it |",
     "|---|---|---|---|---|",
-    ...MODELLED.map((count) => {
-      const largest = Math.max(...shares(count));
-      const total = full / largest;
-      return row([
+    ...clusters.map(({ count, largest, total }) =>
+      row([
         String(count),
         percent(largest * count),
         number(total),
         `×${number(total / fullAlone)}`,
         number(Math.ceil((total * mainThread) / 1e6)),
-      ]);
-    }),
+      ]),
+    ),
   ];
 }
 

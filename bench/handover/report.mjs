@@ -1,7 +1,28 @@
 // The results as Markdown, contestants as rows.
 import { cpus } from "node:os";
-import { quantile } from "../lib/statistics.mjs";
+import { quantile, summary } from "../lib/statistics.mjs";
 import { number } from "../lib/table.mjs";
+
+/** What there is to see of it. A line ends at p90. */
+export function bars({ rounds, crowds, processes }) {
+  const waits = rounds.map(({ name, samples }) => {
+    const ms = samples.filter(({ failed }) => !failed).map((sample) => sample.ms);
+    const median = quantile(ms, 0.5);
+    return { name, wait: { median, low: median, high: quantile(ms, 0.9) } };
+  });
+  const drained = (name) => {
+    const runs = crowds.find((crowd) => crowd.name === name)?.runs;
+    return runs && summary(runs.map(({ drainMs }) => drainMs / 1000));
+  };
+  return {
+    title: "Waiting: how soon another process runs",
+    metrics: [
+      { title: "From the end of the work to the start of the next", unit: "ms", better: "lower" },
+      { title: `${processes} processes, 5 ms of work each`, unit: "s", better: "lower" },
+    ],
+    rows: waits.map(({ name, wait }) => ({ name, cells: [wait, drained(name)] })),
+  };
+}
 
 export function report({ rounds, crowds, processes }) {
   const waits = rounds.map(({ name, samples, commandsPerSecond }) => {
