@@ -74,3 +74,38 @@ test("the architecture names the files of a call, of a wait and of a heartbeat",
   expect(sections).toHaveLength(3);
   for (const section of sections) expect([...section.matchAll(PATH)].length).toBeGreaterThan(5);
 });
+
+/** What programs have to know, as the specification wants it told. */
+const TOLD = [
+  ["README.md", "looking is no guard", /for diagnostics, none as a guard/],
+  ["docs/redis.md", "what cleaning up costs", /`cleanupInIsLocked`.*in the background/],
+  [
+    "docs/postgres.md",
+    "what cleaning up costs",
+    /`cleanupInIsLocked`.*a write for what is else a read/,
+  ],
+  [
+    "docs/firestore.md",
+    "what cleaning up costs",
+    /`cleanupInIsLocked`.*a write for what is else a read/,
+  ],
+  ["docs/firestore.md", "what becomes of locks when clocks differ", /## Clocks[^#]*synchronised/],
+  ["docs/firestore.md", "which index it needs", /field `lockId`\. Firestore indexes it/],
+];
+
+test.each(TOLD)("%s tells %s", (page, _, words) => {
+  expect(read(page)).toMatch(words);
+});
+
+test.each(["redis", "postgres", "firestore", "sqlite"])(
+  "the page of %s has a table of its errors",
+  (backend) => {
+    const cells = read(`docs/${backend}.md`)
+      .split("\n")
+      .filter((line) => line.startsWith("|"))
+      .join("\n");
+    for (const code of ["NetworkTimeout", "ServiceUnavailable", "Internal"]) {
+      expect(cells).toContain(`\`${code}\``);
+    }
+  },
+);
