@@ -2,13 +2,12 @@ use axum::Router;
 use axum::routing::post;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use firestore::gcloud_sdk::GoogleAuthHeaders;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::Server;
 use crate::backend::firestore::FirestoreConfig;
-use crate::backend::firestore::credentials::credentials;
+use crate::backend::firestore::auth::{Tokens, credentials};
 use crate::backend::tls;
 use crate::error::{ErrorCode, Result};
 
@@ -24,8 +23,8 @@ pub fn service_account_key() -> Value {
 
 async fn authorization(config: FirestoreConfig) -> Result<String> {
     tls::install_provider();
-    let headers = GoogleAuthHeaders::from(credentials(&config).await?);
-    let headers = headers.headers().await.unwrap();
+    let tokens = Tokens::new(credentials(&config).await?);
+    let headers = tokens.headers().await.unwrap();
     Ok(headers["authorization"].to_str().unwrap().to_owned())
 }
 
