@@ -230,6 +230,27 @@ mod tests {
         }
     }
 
+    /// As google-auth-library signs it.
+    #[test]
+    fn the_signature_is_the_one_that_google_expects() {
+        let keys = AwsKeys {
+            access_key_id: "AKIDEXAMPLE".to_owned(),
+            secret_access_key: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY".to_owned(),
+            token: Some("session".to_owned()),
+        };
+        let url = USUAL_VERIFICATION_URL.replace("{region}", "us-east-2");
+        let audience = "//iam.googleapis.com/the/pool";
+        let request = signed(&url, "us-east-2", &keys, audience, 1_440_938_160).unwrap();
+        let authorization = &request["headers"][4];
+        assert_eq!(authorization["key"], "Authorization");
+        assert_eq!(
+            authorization["value"],
+            "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-2/sts/aws4_request, \
+             SignedHeaders=host;x-amz-date;x-amz-security-token;x-goog-cloud-target-resource, \
+             Signature=85b221ee3668dba29e2c47914225fc1ff86e5186eca6045b265650c18a8575c2"
+        );
+    }
+
     #[test]
     fn a_zone_is_in_a_region() {
         assert_eq!(region_of("us-east-1b"), "us-east-1");

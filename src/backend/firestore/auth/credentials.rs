@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::external::ExternalAccount;
 use super::impersonated::Impersonated;
-use super::metadata;
+use super::metadata::MetadataServer;
 use super::service_account::ServiceAccount;
 use super::token::{Token, TokenError};
 use super::user::User;
@@ -34,7 +34,7 @@ enum Source {
     User(User),
     Impersonated(Box<Impersonated>),
     External(Box<ExternalAccount>),
-    MetadataServer,
+    Metadata(MetadataServer),
 }
 
 pub(in crate::backend::firestore) async fn credentials(
@@ -57,7 +57,7 @@ pub(in crate::backend::firestore) async fn credentials(
     let mut credentials = match application_default().await? {
         Some(content) if content.get("type").is_none() => return Err(malformed()),
         Some(content) => Credentials::from_content(content)?,
-        None => Source::MetadataServer.into(),
+        None => Source::Metadata(MetadataServer::from_env()).into(),
     };
     if let Ok(project) = env::var("GOOGLE_CLOUD_QUOTA_PROJECT") {
         credentials.quota_project = Some(project);
@@ -144,7 +144,7 @@ impl Credentials {
             Source::User(user) => user.token().await,
             Source::Impersonated(impersonated) => impersonated.token().await,
             Source::External(account) => account.token().await,
-            Source::MetadataServer => metadata::token().await,
+            Source::Metadata(server) => server.token().await,
         }
     }
 }

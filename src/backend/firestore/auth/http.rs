@@ -38,7 +38,7 @@ pub(super) struct Answer {
 /// An answer that is not a success is an error. Proxies are those of the environment.
 pub(super) async fn send(request: Request<String>) -> Result<Answer, TokenError> {
     let host = request.uri().host().unwrap_or_default().to_owned();
-    let answered = timeout(LIMIT, exchange(request)).await;
+    let answered = timeout(LIMIT, exchange(request, &Matcher::from_env())).await;
     let (status, answer) = answered
         .map_err(|_| TokenError::passing(format!("{host} did not answer")))?
         .map_err(|error| {
@@ -70,9 +70,12 @@ pub(in crate::backend::firestore) async fn trusted_roots() -> RootCertStore {
     })
 }
 
-async fn exchange(mut request: Request<String>) -> Result<(StatusCode, Answer), Failure> {
+async fn exchange(
+    mut request: Request<String>,
+    proxies: &Matcher,
+) -> Result<(StatusCode, Answer), Failure> {
     let target = request.uri().clone();
-    let proxy = Matcher::from_env().intercept(&target);
+    let proxy = proxies.intercept(&target);
     let stream = match &proxy {
         Some(proxy) if is_tls(&target) => secure(tunnel(proxy, &target).await?, &target).await?,
         Some(proxy) => connect(proxy.uri()).await?,
@@ -157,4 +160,51 @@ fn port(uri: &Uri) -> u16 {
 fn bare_host(uri: &Uri) -> Result<&str, Failure> {
     let host = uri.host().ok_or("no host")?;
     Ok(host.trim_start_matches('[').trim_end_matches(']'))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// The request that a proxy gets for `url`, and the first bytes after its answer.
+    async fn seen_by_proxy(url: &str, reply: &str) -> (String, Vec<u8>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = format!("http://user:secret@{}", listener.local_addr().unwrap());
+        let proxies = Matcher::builder().all(proxy).build();
+        let request = Request::get(url).body(String::new()).unwrap();
+        let asking = tokio::spawn(async move {
+            let _ = exchange(request, &proxies).await;
+        });
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        stream.write_all(reply.as_bytes()).await.unwrap();
+        let mut rest = vec![0; 3];
+        let read = stream.read(&mut rest).await.unwrap();
+        rest.truncate(read);
+        drop(stream);
+        asking.await.unwrap();
+        (String::from_utf8(head).unwrap(), rest)
+    }
+
+    #[tokio::test]
+    async fn a_proxy_passes_requests_on_and_tunnels_tls() {
+        let authorization = "proxy-authorization: Basic dXNlcjpzZWNyZXQ=";
+        let reply = "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
+        let (head, rest) = seen_by_proxy("http://tokens.example/a?b", reply).await;
+        assert!(head.starts_with("GET http://tokens.example/a?b HTTP/1.1"));
+        assert!(head.contains(authorization));
+        assert!(rest.is_empty());
+
+        let reply = "HTTP/1.1 200 OK\r\n\r\n";
+        let (head, rest) = seen_by_proxy("https://tokens.example/a?b", reply).await;
+        assert!(head.starts_with("CONNECT tokens.example:443 HTTP/1.1"));
+        assert!(head.contains(authorization));
+        assert_eq!(rest[0], 0x16, "a TLS handshake");
+    }
 }

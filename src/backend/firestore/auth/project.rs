@@ -5,7 +5,7 @@ use std::env;
 use serde_json::Value;
 
 use super::credentials::application_default;
-use super::metadata;
+use super::metadata::MetadataServer;
 
 const VARIABLES: [&str; 4] = [
     "GCP_PROJECT",
@@ -21,7 +21,7 @@ pub(in crate::backend::firestore) async fn project_id() -> Option<String> {
     let content = application_default().await.ok().flatten();
     match content.as_ref().and_then(project_of) {
         Some(project_id) => Some(project_id.to_owned()),
-        None => metadata::project_id().await,
+        None => MetadataServer::from_env().project_id().await,
     }
 }
 

@@ -112,6 +112,10 @@ impl Executable {
                 "the executable of the credential source is only run when {ALLOW_EXECUTABLES} is 1"
             )));
         }
+        self.run().await
+    }
+
+    async fn run(&self) -> Result<String, TokenError> {
         let mut words = self.command.split_whitespace();
         let program = words.next().unwrap_or_default();
         let running = Command::new(program)
@@ -171,5 +175,61 @@ impl ExecutableAnswer {
         token.filter(|token| !token.is_empty()).ok_or_else(|| {
             TokenError::lasting("the executable of the credential source gave no token")
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(token_type: &str, expiration_time: u64) -> String {
+        json!({
+            "version": 1,
+            "success": true,
+            "token_type": format!("urn:ietf:params:oauth:token-type:{token_type}"),
+            "id_token": "id",
+            "saml_response": "saml",
+            "expiration_time": expiration_time,
+        })
+        .to_string()
+    }
+
+    fn executable(command: String) -> Executable {
+        Executable {
+            command,
+            timeout_millis: Some(10_000),
+            output_file: None,
+        }
+    }
+
+    #[test]
+    fn what_an_executable_tells_is_a_token_of_its_type_until_it_expires() {
+        let read = |answer: String| ExecutableAnswer::read(answer.as_bytes());
+        assert_eq!(read(answer("jwt", u32::MAX.into())).unwrap(), "id");
+        assert_eq!(read(answer("saml2", u32::MAX.into())).unwrap(), "saml");
+        assert!(read(answer("strange", u32::MAX.into())).is_err());
+        assert!(read(answer("jwt", 1)).unwrap_err().transient);
+        assert!(read(json!({"success": false}).to_string()).is_err());
+    }
+
+    #[tokio::test]
+    async fn an_executable_must_be_allowed_to_run() {
+        let error = executable("echo".to_owned()).token().await.unwrap_err();
+        assert!(!error.transient);
+        assert!(error.to_string().contains(ALLOW_EXECUTABLES));
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn an_executable_is_run_with_its_words_and_not_for_ever() {
+        let told = answer("jwt", u32::MAX.into());
+        let token = executable(format!("/bin/echo {told}")).run().await;
+        assert_eq!(token.unwrap(), "id");
+        assert!(executable("/bin/false".to_owned()).run().await.is_err());
+        let mut endless = executable("/bin/sleep 1000".to_owned());
+        endless.timeout_millis = Some(50);
+        assert!(endless.run().await.unwrap_err().transient);
     }
 }
