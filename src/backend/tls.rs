@@ -159,7 +159,7 @@ fn server_name(name: &str) -> Result<ServerName<'static>> {
     })
 }
 
-fn system_roots() -> Result<RootCertStore> {
+pub fn system_roots() -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {

@@ -1,6 +1,5 @@
 // Clients of other libraries: which they are, and the connection settings they were made with.
 
-import { lookup } from "node:dns";
 import { invalidArgument } from "../../base/errors.js";
 import { readUrl } from "./url.js";
 
@@ -135,6 +134,8 @@ function ofIoredis(options) {
 function ofIoredisCluster(startupNodes, options) {
   const { redisOptions = {}, dnsLookup, natMap } = options;
   if (options.useSRVRecords) throw cannot("useSRVRecords", "SRV records are not looked up");
+  // Here and not imported: node:dns is a fifth of what importing everything takes.
+  const { lookup } = process.getBuiltinModule("node:dns");
   if (dnsLookup && dnsLookup !== lookup && !keepsNames(dnsLookup)) {
     throw cannot("A custom dnsLookup", "it is code");
   }

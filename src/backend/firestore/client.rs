@@ -1,22 +1,25 @@
 //! The connection: made on first use, shared by all operations, replaced when it is in doubt.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use firestore::gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
-use firestore::gcloud_sdk::{GoogleAuthMiddleware, GoogleEnvironment};
-use firestore::{FirestoreDb, FirestoreDbOptions};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::firestore_client::FirestoreClient;
+use hyper::header::HeaderValue;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 
+use super::auth::{AuthorizedChannel, Tokens, USER_AGENT, credentials, project_id, trusted_roots};
 use super::clock::ClockCheck;
 use super::config::FirestoreConfig;
-use super::credentials::credentials;
 use super::error::chain;
 use super::session::Session;
 use crate::backend::{Warnings, tls};
 use crate::error::{Error, Result};
+
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
 pub(super) struct Client {
     pub(super) config: Arc<FirestoreConfig>,
@@ -28,7 +31,7 @@ pub(super) struct Client {
 type Connecting = Shared<BoxFuture<'static, Result<Arc<Connection>>>>;
 
 pub(super) struct Connection {
-    pub(super) client: FirestoreClient<GoogleAuthMiddleware>,
+    pub(super) client: FirestoreClient<AuthorizedChannel>,
     /// `projects/…/databases/…`
     pub(super) database: String,
     /// For messages.
@@ -109,26 +112,23 @@ async fn connect(config: Arc<FirestoreConfig>) -> Result<Arc<Connection>> {
         let credentials = credentials(&config).await?;
         let project_id = match &config.project_id {
             Some(project_id) => project_id.clone(),
-            None => GoogleEnvironment::detect_google_project_id()
-                .await
-                .ok_or_else(|| {
-                    Error::invalid_argument(
-                        "The Google Cloud project is not known: set projectId or GOOGLE_CLOUD_PROJECT",
-                    )
-                })?,
+            None => project_id().await.ok_or_else(|| {
+                Error::invalid_argument(
+                    "The Google Cloud project is not known: set projectId or GOOGLE_CLOUD_PROJECT",
+                )
+            })?,
         };
         let place = config.place(Some(&project_id));
-        let options = FirestoreDbOptions::new(project_id)
-            .with_database_id(config.database_id().to_owned())
-            .with_firebase_api_url(config.url());
-        let db = FirestoreDb::with_options_auth(options, credentials)
-            .await
-            .map_err(|error| {
-                Error::unavailable(format!("{place} cannot be reached")).cause(chain(&error))
-            })?;
+        let channel = dial(&config).await.map_err(|error| {
+            Error::unavailable(format!("{place} cannot be reached")).cause(chain(&error))
+        })?;
+        let database = format!("projects/{project_id}/databases/{}", config.database_id());
+        let prefix = HeaderValue::try_from(&database)
+            .map_err(|_| Error::invalid_argument("The project's id is malformed"))?;
+        let channel = AuthorizedChannel::new(channel, Tokens::new(credentials), prefix);
         Ok(Arc::new(Connection {
-            client: db.client().get(),
-            database: db.get_database_path().clone(),
+            client: FirestoreClient::new(channel),
+            database,
             place,
             abandoned: CancellationToken::new(),
         }))
@@ -141,4 +141,19 @@ async fn connect(config: Arc<FirestoreConfig>) -> Result<Arc<Connection>> {
             limit.as_millis()
         )))
     })
+}
+
+async fn dial(config: &FirestoreConfig) -> Result<Channel, tonic::transport::Error> {
+    let mut endpoint = Endpoint::from_shared(config.url())?
+        .user_agent(USER_AGENT)?
+        .connect_timeout(config.connect_timeout())
+        .tcp_keepalive(Some(KEEP_ALIVE))
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE)
+        .keep_alive_while_idle(true);
+    if !config.is_emulator() {
+        let roots = trusted_roots().await.roots;
+        endpoint = endpoint.tls_config(ClientTlsConfig::new().trust_anchors(roots))?;
+    }
+    endpoint.connect().await
 }

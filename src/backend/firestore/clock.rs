@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use firestore::gcloud_sdk::prost_types::Timestamp;
+use prost_types::Timestamp;
 
 use crate::backend::Warnings;
 

@@ -3,9 +3,9 @@
 
 use std::error::Error as StdError;
 
-use firestore::gcloud_sdk::error::{Error as SdkError, ErrorKind};
 use tonic::{Code, ConnectError, Status};
 
+use super::auth::TokenError;
 use crate::error::{Error, ErrorCode};
 
 /// Why a call did not do what it should.
@@ -45,7 +45,7 @@ pub(super) fn commit_failure(status: &Status, place: &str) -> Failure {
 }
 
 fn may_have_happened(status: &Status) -> bool {
-    if find::<ConnectError>(status).is_some() || credentials_error(status).is_some() {
+    if find::<ConnectError>(status).is_some() || find::<TokenError>(status).is_some() {
         return false;
     }
     match status.code() {
@@ -63,13 +63,13 @@ fn may_have_happened(status: &Status) -> bool {
 
 /// `place`: see [`FirestoreConfig::place`](super::FirestoreConfig::place).
 pub(super) fn lock_error(status: &Status, place: &str) -> Error {
-    if let Some(error) = credentials_error(status) {
-        return match error.kind() {
-            ErrorKind::Credentials(cause) if cause.is_transient() => {
-                Error::unavailable(format!("No access token for {place} could be had for now"))
-            }
-            _ => no_credentials(),
+    if let Some(error) = find::<TokenError>(status) {
+        let told = if error.transient {
+            Error::unavailable(format!("No access token for {place} could be had for now"))
+        } else {
+            no_credentials()
         };
+        return told.cause(error);
     }
     let error = match status.code() {
         Code::PermissionDenied => Error::new(
@@ -118,12 +118,6 @@ pub(super) fn no_credentials() -> Error {
         ErrorCode::AuthFailed,
         "No usable Google credentials: pass credentials or keyFilename, or set up application default credentials",
     )
-}
-
-fn credentials_error(status: &Status) -> Option<&SdkError> {
-    find::<Box<SdkError>>(status)
-        .map(AsRef::as_ref)
-        .or_else(|| find::<SdkError>(status))
 }
 
 fn find<E: StdError + 'static>(status: &Status) -> Option<&E> {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firestore::gcloud_sdk::google::firestore::v1::{
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::{
     BatchGetDocumentsRequest, CommitRequest, RunQueryRequest, StructuredQuery, Write,
     batch_get_documents_response, run_query_request,
 };
-use firestore::gcloud_sdk::prost_types::Timestamp;
+use prost_types::Timestamp;
 use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Status};
 
@@ -37,7 +37,6 @@ impl Session<'_> {
             database: self.connection.database.clone(),
             documents: names.map(str::to_owned).to_vec(),
             mask: None,
-            request_options: None,
             consistency_selector: None,
         });
         let mut client = self.connection.client.clone();
@@ -104,7 +103,6 @@ impl Session<'_> {
             database: self.connection.database.clone(),
             writes,
             transaction: Vec::new(),
-            request_options: None,
         });
         let mut client = self.connection.client.clone();
         let sent_ms = system_now_ms();

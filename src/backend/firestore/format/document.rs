@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
-use firestore::gcloud_sdk::google::firestore::v1::{Document, Value};
-use firestore::gcloud_sdk::prost_types::Timestamp;
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::value::ValueType;
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::{Document, Value};
+use prost_types::Timestamp;
 
 use crate::backend::LockRecord;
 use crate::error::{Error, Result};

@@ -1,12 +1,12 @@
 //! Queries on the lock collection.
 
-use firestore::gcloud_sdk::google::firestore::v1::structured_query::field_filter::Operator;
-use firestore::gcloud_sdk::google::firestore::v1::structured_query::filter::FilterType;
-use firestore::gcloud_sdk::google::firestore::v1::structured_query::{
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::structured_query::field_filter::Operator;
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::structured_query::filter::FilterType;
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::structured_query::{
     CollectionSelector, Direction, FieldFilter, FieldReference, Filter, Order,
 };
-use firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
-use firestore::gcloud_sdk::google::firestore::v1::{Cursor, StructuredQuery, Value};
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::value::ValueType;
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::{Cursor, StructuredQuery, Value};
 
 use super::document::text;
 use crate::lock::LockId;

@@ -1,8 +1,8 @@
 //! Release and extend. The lockId is resolved to a document, by what this process knows or by a
 //! query; the write is conditional on the version in which ownership and liveness were verified.
 
-use firestore::gcloud_sdk::google::firestore::v1::Write;
-use firestore::gcloud_sdk::prost_types::Timestamp;
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::Write;
+use prost_types::Timestamp;
 
 use super::known::{Known, State};
 use crate::backend::Miss;

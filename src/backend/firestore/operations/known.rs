@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use firestore::gcloud_sdk::google::firestore::v1::Write;
-use firestore::gcloud_sdk::prost_types::Timestamp;
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::Write;
+use prost_types::Timestamp;
 
 use crate::lock::LockId;
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};

@@ -1,14 +1,10 @@
-use axum::Router;
-use axum::routing::post;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use firestore::gcloud_sdk::GoogleAuthHeaders;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
-use super::Server;
+use super::{Server, TokenServer};
 use crate::backend::firestore::FirestoreConfig;
-use crate::backend::firestore::credentials::credentials;
+use crate::backend::firestore::auth::{Tokens, credentials};
 use crate::backend::tls;
 use crate::error::{ErrorCode, Result};
 
@@ -24,8 +20,8 @@ pub fn service_account_key() -> Value {
 
 async fn authorization(config: FirestoreConfig) -> Result<String> {
     tls::install_provider();
-    let headers = GoogleAuthHeaders::from(credentials(&config).await?);
-    let headers = headers.headers().await.unwrap();
+    let tokens = Tokens::new(credentials(&config).await?);
+    let headers = tokens.headers().await.unwrap();
     Ok(headers["authorization"].to_str().unwrap().to_owned())
 }
 
@@ -73,29 +69,101 @@ async fn a_key_file_and_a_key_without_its_id_will_do() {
 
 #[tokio::test]
 async fn a_users_refresh_token_is_exchanged() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let token_uri = format!("http://{}/token", listener.local_addr().unwrap());
-    let token = json!({"access_token": "minted", "token_type": "Bearer", "expires_in": 3600});
-    let reply = ([("content-type", "application/json")], token.to_string());
-    let endpoint = Router::new().route("/token", post(|| async { reply }));
-    tokio::spawn(hidane::serve(
-        vec![listener],
-        Router::new(),
-        endpoint,
-        std::future::pending(),
-    ));
+    let server = TokenServer::start(|_| (200, TokenServer::token("minted"))).await;
     let authorization = authorization(FirestoreConfig {
         credentials: Some(json!({
             "type": "authorized_user",
             "client_id": "id",
             "client_secret": "secret",
             "refresh_token": "refresh",
-            "token_uri": token_uri,
+            "token_uri": server.url("/token"),
         })),
         ..FirestoreConfig::default()
     })
     .await;
     assert_eq!(authorization.unwrap(), "Bearer minted");
+    assert_eq!(
+        server.asked()[0].body,
+        "grant_type=refresh_token&client_id=id&client_secret=secret&refresh_token=refresh"
+    );
+}
+
+#[tokio::test]
+async fn a_service_account_is_impersonated_and_pays_for_another_project() {
+    let server = TokenServer::start(|_| (200, json!({"accessToken": "its"}).to_string())).await;
+    let tokens = Tokens::new(
+        credentials(&FirestoreConfig {
+            credentials: Some(json!({
+                "type": "impersonated_service_account",
+                "service_account_impersonation_url": server.url("/generate"),
+                "source_credentials": service_account_key(),
+                "delegates": ["between"],
+                "quota_project_id": "payer",
+            })),
+            ..FirestoreConfig::default()
+        })
+        .await
+        .unwrap(),
+    );
+    let headers = tokens.headers().await.unwrap();
+    assert_eq!(headers["authorization"], "Bearer its");
+    assert_eq!(headers["x-goog-user-project"], "payer");
+    let asked = &server.asked()[0];
+    let source = asked.headers["authorization"].to_str().unwrap();
+    assert_eq!(jwt_part(source, 0)["alg"], "RS256");
+    let body: Value = serde_json::from_str(&asked.body).unwrap();
+    assert_eq!(body["delegates"], json!(["between"]));
+    assert_eq!(body["lifetime"], "3600s");
+}
+
+#[tokio::test]
+async fn a_workload_identity_is_exchanged_and_impersonates() {
+    let server = TokenServer::start(|asked| match asked.path.as_str() {
+        "/subject" => (200, json!({"here": "subject"}).to_string()),
+        "/exchange" => (200, TokenServer::token("federated")),
+        _ => (200, json!({"accessToken": "its"}).to_string()),
+    })
+    .await;
+    let account = json!({
+        "type": "external_account",
+        "audience": "//iam.googleapis.com/the/pool",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+        "token_url": server.url("/exchange"),
+        "client_id": "id",
+        "client_secret": "secret",
+        "credential_source": {
+            "url": server.url("/subject"),
+            "headers": {"x-test": "yes"},
+            "format": {"type": "json", "subject_token_field_name": "here"},
+        },
+    });
+    let with = |account: Value| {
+        authorization(FirestoreConfig {
+            credentials: Some(account),
+            ..FirestoreConfig::default()
+        })
+    };
+    assert_eq!(with(account.clone()).await.unwrap(), "Bearer federated");
+    let mut impersonating = account.clone();
+    let url = server.url("/generate");
+    impersonating["service_account_impersonation_url"] = json!(url);
+    let file = std::env::temp_dir().join(format!("syncguard-subject-{}", std::process::id()));
+    std::fs::write(&file, "in a file").unwrap();
+    impersonating["credential_source"] = json!({"file": file.to_str().unwrap()});
+    let impersonated = with(impersonating).await;
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(impersonated.unwrap(), "Bearer its");
+
+    let asked = server.asked();
+    let paths: Vec<_> = asked.iter().map(|asked| asked.path.as_str()).collect();
+    assert_eq!(paths, ["/subject", "/exchange", "/exchange", "/generate"]);
+    assert_eq!(asked[0].headers["x-test"], "yes");
+    assert_eq!(asked[1].headers["authorization"], "Basic aWQ6c2VjcmV0");
+    assert!(asked[1].body.contains("subject_token=subject&"));
+    assert!(asked[1].body.ends_with("auth%2Fcloud-platform"));
+    assert!(asked[2].body.contains("subject_token=in+a+file&"));
+    assert!(asked[2].body.ends_with("auth%2Fiam"));
+    assert_eq!(asked[3].headers["authorization"], "Bearer federated");
 }
 
 #[tokio::test]

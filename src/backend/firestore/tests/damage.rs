@@ -1,9 +1,9 @@
 //! Documents that something else wrote.
 
 use ValueType::{DoubleValue, IntegerValue, NullValue, StringValue};
-use firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
-use firestore::gcloud_sdk::google::firestore::v1::write::Operation;
-use firestore::gcloud_sdk::google::firestore::v1::{Document, Value, Write};
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::value::ValueType;
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::write::Operation;
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::{Document, Value, Write};
 
 use super::{Server, acquire, key, ttl};
 use crate::backend::firestore::FirestoreBackend;

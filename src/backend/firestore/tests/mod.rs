@@ -8,6 +8,8 @@ mod faults;
 #[path = "../../../../__test__/firestore/emulator/faults.rs"]
 mod firestore_faults;
 mod list;
+mod token_server;
+mod tokens;
 mod watch;
 mod watch_faults;
 mod wire;
@@ -24,6 +26,7 @@ use crate::backend::{AcquireOutcome, AcquireRequest, Backend, Warnings};
 use crate::error::Result;
 use crate::lock::{Fence, Key, LockId, Ttl};
 use firestore_faults::Faults;
+pub(super) use token_server::TokenServer;
 
 struct Server {
     address: String,

@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use firestore::gcloud_sdk::google::firestore::v1::listen_request::TargetChange as Change;
-use firestore::gcloud_sdk::google::firestore::v1::listen_response::ResponseType;
-use firestore::gcloud_sdk::google::firestore::v1::target::{DocumentsTarget, TargetType};
-use firestore::gcloud_sdk::google::firestore::v1::target_change::TargetChangeType;
-use firestore::gcloud_sdk::google::firestore::v1::{ListenRequest, Target, TargetChange};
 use futures_util::stream::poll_fn;
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::listen_request::TargetChange as Change;
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::listen_response::ResponseType;
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::target::{
+    DocumentsTarget, TargetType,
+};
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::target_change::TargetChangeType;
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::{
+    ListenRequest, Target, TargetChange,
+};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, timeout};
 use tonic::Code;
