@@ -69,7 +69,8 @@ function addonState(release) {
   if (!addon || !existsSync(join(folder, "binding.d.ts"))) return undefined;
   const sources = filesBelow(join(root, "src"));
   const { size, mtimeMs } = statSync(join(folder, addon));
-  const files = ["Cargo.toml", "Cargo.lock", "build.rs", "js/native/binding.d.ts"];
+  const settings = ["Cargo.toml", "Cargo.lock", "build.rs", ".cargo/config.toml"];
+  const files = [...settings, "js/native/binding.d.ts"];
   const hash = digest([...files.map((name) => join(root, name)), ...sources]);
   const { version, napi } = JSON.parse(read(join(root, "package.json")));
   return JSON.stringify({ hash, addon, size, mtimeMs, version, napi, release });
