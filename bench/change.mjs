@@ -1,9 +1,7 @@
 // This checkout against another one that was built, plain and with telemetry:
-//   npm run bench -- change --against=../before [--only=sqlite-normal]
+//   npm run bench -- change --against=../before
 // Says whether a change made an operation dearer, in one alternating run.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { startPostgres, startRedis } from "../scripts/servers.mjs";
 import { benchmark, standardScenarios } from "./lib/benchmark.mjs";
@@ -15,23 +13,10 @@ const against = process.argv
   .find((arg) => arg.startsWith("--against="))
   ?.slice("--against=".length);
 
-const only = process.argv.find((arg) => arg.startsWith("--only="))?.slice("--only=".length);
-
 if (against) await compare(resolve(against));
 else console.log("change: skipped, as --against=<another checkout> was not given.");
 
 async function compare(there) {
-  for (const durability of ["normal", "full"]) {
-    // A file each: one process cannot open the same one through two copies of SQLite.
-    const folders = [];
-    const open = ({ createSqliteBackend }) => {
-      folders.push(mkdtempSync(join(tmpdir(), "syncguard-bench-")));
-      return createSqliteBackend(join(folders.at(-1), "locks.db"), { durability });
-    };
-    await measure(`sqlite-${durability}`, `SQLite, durability "${durability}"`, there, open);
-    for (const folder of folders) rmSync(folder, { recursive: true });
-  }
-  if (only?.startsWith("sqlite")) return;
   const redis = await startRedis();
   const postgres = await startPostgres({ durable: false });
   try {
@@ -54,13 +39,12 @@ async function compare(there) {
 }
 
 async function measure(kind, title, there, open, serverPid) {
-  if (only !== undefined && only !== kind) return;
   const contestants = [];
   for (const [name, root] of [
     ["after", here],
     ["before", there],
   ]) {
-    const module = await load(root, kind.split("-")[0]);
+    const module = await load(root, kind);
     const common = await load(root, "index");
     const reference = name === "before";
     const backend = await open(module);
