@@ -33,16 +33,20 @@ impl Client {
         &self,
         run: impl FnMut(&Connection, u64) -> Sql<T> + Send + 'static,
     ) -> Result<T> {
-        self.writer
-            .run(self.durability == Durability::Full, run)
-            .await
+        match self.durability {
+            Durability::Full => self.writer.run(true, run).await,
+            Durability::Normal => self.write(run).await,
+        }
     }
 
     pub(super) async fn write<T: Send + 'static>(
         &self,
-        run: impl FnMut(&Connection, u64) -> Sql<T> + Send + 'static,
+        mut run: impl FnMut(&Connection, u64) -> Sql<T> + Send + 'static,
     ) -> Result<T> {
-        self.writer.run(false, run).await
+        match self.writer.run_here(&mut run) {
+            Some(outcome) => outcome,
+            None => self.writer.run(false, run).await,
+        }
     }
 
     pub(super) async fn read<T: Send + 'static>(

@@ -12,7 +12,6 @@ use crate::backend::{
     ReleaseOutcome,
 };
 use crate::error::{Error, Result};
-use crate::lock::fence::{FENCE_MAX, overflow};
 use crate::lock::key::{KeyBudget, storage_key};
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
 use crate::lock::{Fence, Key, LockId, Ttl};
@@ -53,19 +52,17 @@ pub(super) fn acquire(
             expires_at_ms,
         }))));
     }
-    let counter: Option<i64> = db
-        .prepare_cached(include_str!("sql/next_fence.sql"))?
-        .query_row(params![fence_key, user_key, stored(FENCE_MAX)], |row| {
-            row.get(0)
-        })
-        .optional()?;
-    let Some(counter) = counter else {
-        return Ok(Err(overflow()));
-    };
-    let fence = match Fence::from_stored(u64::try_from(counter).unwrap_or(u64::MAX)) {
+    let last = db
+        .prepare_cached(include_str!("sql/last_fence.sql"))?
+        .query_row([&fence_key], |row| row.get::<_, i64>(0))
+        .optional()?
+        .unwrap_or(0);
+    let fence = match Fence::after(u64::try_from(last).unwrap_or(u64::MAX)) {
         Ok(fence) => fence,
         Err(error) => return Ok(Err(error)),
     };
+    db.prepare_cached(include_str!("sql/count_fence.sql"))?
+        .execute(params![fence_key, stored(fence.value()), user_key])?;
     let expires_at_ms = now_ms.saturating_add(request.ttl.ms());
     db.prepare_cached(include_str!("sql/acquire.sql"))?
         .execute(params![

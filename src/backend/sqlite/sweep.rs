@@ -16,25 +16,34 @@ pub(super) struct Sweeper {
     operations: usize,
 }
 
-impl Sweeper {
-    /// The first sweep is due at once: many processes do not live long.
-    pub(super) fn new() -> Self {
+/// The first sweep is due at once: many processes do not live long.
+impl Default for Sweeper {
+    fn default() -> Self {
         Self {
             after: String::new(),
             operations: EVERY,
         }
     }
+}
 
-    pub(super) fn is_due(&mut self, operations: usize) -> bool {
+impl Sweeper {
+    pub(super) fn count(&mut self, operations: usize) {
         self.operations = self.operations.saturating_add(operations);
-        let due = self.operations >= EVERY;
-        if due {
-            self.operations = 0;
-        }
-        due
     }
 
-    pub(super) fn sweep(&mut self, db: &Connection, now_ms: u64) -> rusqlite::Result<()> {
+    pub(super) fn sweep_if_due(&mut self, db: &Connection, now_ms: u64) -> rusqlite::Result<()> {
+        if self.is_due() {
+            self.sweep(db, now_ms)?;
+            self.operations = 0;
+        }
+        Ok(())
+    }
+
+    fn is_due(&self) -> bool {
+        self.operations >= EVERY
+    }
+
+    fn sweep(&mut self, db: &Connection, now_ms: u64) -> rusqlite::Result<()> {
         let last: Option<String> = db
             .prepare_cached(include_str!("sql/sweep_end.sql"))?
             .query_row(params![self.after, WINDOW], |row| row.get(0))
@@ -75,7 +84,7 @@ mod tests {
                 .execute(params![format!("k{n}"), expires_at_ms])
                 .unwrap();
         }
-        let mut sweeper = Sweeper::new();
+        let mut sweeper = Sweeper::default();
         for _ in 0..=5 {
             sweeper.sweep(&db, NOW.unsigned_abs()).unwrap();
         }
@@ -88,10 +97,14 @@ mod tests {
 
     #[test]
     fn is_due_at_once_and_then_now_and_again() {
-        let mut sweeper = Sweeper::new();
-        assert!(sweeper.is_due(1));
-        assert!(!sweeper.is_due(EVERY - 1));
-        assert!(sweeper.is_due(1));
-        assert!(!sweeper.is_due(0));
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(SCHEMA).unwrap();
+        let mut sweeper = Sweeper::default();
+        assert!(sweeper.is_due());
+        sweeper.sweep_if_due(&db, NOW.unsigned_abs()).unwrap();
+        sweeper.count(EVERY - 1);
+        assert!(!sweeper.is_due());
+        sweeper.count(1);
+        assert!(sweeper.is_due());
     }
 }

@@ -92,7 +92,8 @@ fn settle_pragmas(connection: &Connection) -> rusqlite::Result<()> {
     set_syncs(connection, false)?;
     // Where fsync does not reach the disk itself (macOS).
     connection.pragma_update(None, "fullfsync", true)?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    // That is done where waiting does no harm: see `write_back`.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     // What the WAL grew to while a reader kept it from being reused is given back.
     connection.pragma_update(None, "journal_size_limit", JOURNAL_SIZE_LIMIT)
 }
@@ -106,8 +107,44 @@ pub(super) fn set_syncs(connection: &Connection, syncs: bool) -> rusqlite::Resul
     })
 }
 
+pub(super) struct Wal {
+    pages: i64,
+    /// How many of them the file itself has too.
+    written_back: i64,
+}
+
+impl Wal {
+    pub(super) fn has_more_than_the_file(&self) -> bool {
+        self.written_back < self.pages
+    }
+
+    pub(super) fn is_long(&self) -> bool {
+        self.pages >= LONG_WAL_PAGES
+    }
+}
+
+/// A look at shared memory. Unlike a transaction it never waits for a process that is in the middle
+/// of changing that: it fails.
+pub(super) fn wal(connection: &Connection) -> rusqlite::Result<Wal> {
+    connection
+        .prepare_cached("PRAGMA wal_checkpoint(NOOP)")?
+        .query_row([], |row| {
+            Ok(Wal {
+                pages: row.get(1)?,
+                written_back: row.get(2)?,
+            })
+        })
+}
+
+/// As much of the WAL as nobody reads any more. Waits for the disk, but for no process.
+pub(super) fn write_back(connection: &Connection) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?
+        .query_row([], |_| Ok(()))
+}
+
 /// Writing the WAL back (16 MiB then) means waiting for the disk: not too often.
-const CHECKPOINT_PAGES: i64 = 4000;
+const LONG_WAL_PAGES: i64 = 4000;
 const JOURNAL_SIZE_LIMIT: i64 = 32 * 1024 * 1024;
 
 enum Identity {

@@ -4,6 +4,7 @@
 pub mod accounts;
 pub(super) mod claim;
 pub(super) mod connection;
+mod local;
 mod location;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ pub(super) use location::default_path;
 pub(super) struct LockFile {
     pub(super) path: PathBuf,
     pub(super) db: Connection,
+    /// On a disk of this machine.
+    pub(super) is_local: bool,
     syncs: bool,
     /// After the connection: fields are dropped in this order.
     claim: Claim,
@@ -46,6 +49,7 @@ impl LockFile {
         })?;
         let (db, claim) = opened?;
         Ok(Self {
+            is_local: local::is_local(&path),
             path,
             db,
             syncs: false,
@@ -56,6 +60,21 @@ impl LockFile {
     /// False when the file was deleted or replaced: other processes then use the new one.
     pub(super) fn is_current(&self) -> bool {
         self.claim.is_current()
+    }
+
+    /// Whether a COMMIT that need not wait for the disk does not: the first one in a WAL that begins
+    /// anew would. Nor is it due to be written back.
+    pub(super) fn only_appends(&self) -> bool {
+        connection::wal(&self.db).is_ok_and(|wal| wal.has_more_than_the_file() && !wal.is_long())
+    }
+
+    /// Writes the WAL back when it has become long. If that fails, now, it is done after the next
+    /// operation.
+    pub(super) fn write_back_if_due(&self) {
+        if connection::wal(&self.db).is_ok_and(|wal| wal.is_long() && wal.has_more_than_the_file())
+        {
+            let _ = connection::write_back(&self.db);
+        }
     }
 
     /// Whether a COMMIT waits for the disk.

@@ -9,7 +9,7 @@ use crate::backend::sqlite::file::claim::Claim;
 use crate::error::{Error, ErrorCode};
 
 /// To SQLite it makes no difference whose process this is.
-fn another_connection(path: &Path) -> (Connection, Claim) {
+pub(super) fn another_connection(path: &Path) -> (Connection, Claim) {
     Claim::open(path, || Connection::open(path))
         .unwrap()
         .unwrap()

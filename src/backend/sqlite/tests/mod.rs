@@ -1,5 +1,6 @@
 mod failures;
 mod handover;
+mod here;
 mod sharing;
 mod store;
 mod watch;

@@ -5,34 +5,36 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
-
+use super::desk::{Desk, Work};
 use super::pause::Pause;
+use super::transaction::{Failed, transaction};
 use super::worker::{Access, Job};
 use crate::backend::sqlite::config::Settings;
-use crate::backend::sqlite::error::{is_busy, map, surely_not_committed, timed_out};
+use crate::backend::sqlite::error::timed_out;
 use crate::backend::sqlite::file::{Failure, LockFile};
-use crate::backend::sqlite::sweep::Sweeper;
 use crate::error::Error;
 use crate::lock::time::system_now_ms;
 
 /// More operations than this do not share a transaction, so that other processes get their turn.
 const MAX_BATCH: usize = 256;
+const CROWD: u32 = 8;
 const LONGEST_GATHER: Duration = Duration::from_micros(500);
 
 pub(super) struct Service {
     access: Access,
     settings: Settings,
+    desk: Arc<Desk>,
     incoming: Receiver<Job>,
     /// What came in and is not in a transaction yet.
     waiting: VecDeque<Job>,
+    /// So many lone operations have to come before there is no crowd any more.
+    crowd: u32,
     /// Some that wait for the disk were passed over by the last batch.
     syncs_next: bool,
-    open: Option<LockFile>,
-    sweeper: Sweeper,
     /// The last transaction that waited for the disk.
     last_sync: Sync,
     /// When opening the file was first found to be busy.
@@ -46,15 +48,20 @@ struct Sync {
 }
 
 impl Service {
-    pub(super) fn new(access: Access, settings: Settings, incoming: Receiver<Job>) -> Self {
+    pub(super) fn new(
+        access: Access,
+        settings: Settings,
+        desk: Arc<Desk>,
+        incoming: Receiver<Job>,
+    ) -> Self {
         Self {
             access,
             settings,
+            desk,
             incoming,
             waiting: VecDeque::new(),
+            crowd: 0,
             syncs_next: false,
-            open: None,
-            sweeper: Sweeper::new(),
             last_sync: Sync::default(),
             opening_since: None,
         }
@@ -79,8 +86,13 @@ impl Service {
                         answer(alone, failure.as_ref());
                     }
                 }
-                result => answer(batch, result.err().as_ref()),
+                result => {
+                    let at_rest = self.is_at_rest(&batch, result.is_ok());
+                    self.desk.set_at_rest(at_rest);
+                    answer(batch, result.err().as_ref());
+                }
             }
+            self.write_back();
         }
     }
 
@@ -138,63 +150,56 @@ impl Service {
     }
 
     fn transaction(&mut self, batch: &mut Vec<Job>, join: bool) -> Result<(), Failure> {
-        let mut open = match self.open.take_if(|open| open.is_current()) {
+        let desk = Arc::clone(&self.desk);
+        let mut work = desk.sit_down();
+        let open = work.open.take_if(|open| open.is_current());
+        let mut open = match open {
             Some(open) => open,
-            None => self.reopen()?,
-        };
-        let done = self.run(&mut open, batch, join);
-        if done.is_err() && !open.db.is_autocommit() {
-            // If even this fails the connection is dropped below, which rolls back too.
-            let _ = open.db.execute_batch("ROLLBACK");
-        }
-        let keep = match &done {
-            Ok(()) => true,
-            Err((error, _)) => is_busy(error) && open.db.is_autocommit(),
-        };
-        let result = done.map_err(|(error, committing)| {
-            if is_busy(&error) {
-                return Failure::Busy(open.path.clone());
+            None => {
+                work.open = None;
+                self.reopen()?
             }
-            let mapped = map(&error, &open.path);
-            Failure::Failed(if committing && !surely_not_committed(&error) {
-                mapped.outcome_unknown()
+        };
+        let done = self.run(&mut open, &mut work, batch, join);
+        let result = done.as_ref().copied().map_err(|failed| {
+            if failed.is_busy() {
+                Failure::Busy(open.path.clone())
             } else {
-                mapped
-            })
+                Failure::Failed(failed.mapped(&open.path))
+            }
         });
-        self.open = keep.then_some(open);
+        let usable = done.map_or_else(|failed| failed.is_busy(), |()| true);
+        if usable && open.db.is_autocommit() {
+            work.open = Some(open);
+        }
         result
     }
 
-    /// The flag of the error: the COMMIT was under way.
     fn run(
         &mut self,
         open: &mut LockFile,
+        work: &mut Work,
         batch: &mut Vec<Job>,
         join: bool,
-    ) -> Result<(), (rusqlite::Error, bool)> {
-        let before = |error| (error, false);
-        let begin = match self.access {
-            Access::Write => "BEGIN IMMEDIATE",
-            Access::Read => "BEGIN",
-        };
+    ) -> Result<(), Failed> {
         let syncs = batch.iter().any(|job| job.syncs);
-        open.set_syncs(syncs).map_err(before)?;
-        execute(&open.db, begin).map_err(before)?;
-        if join {
-            // Now that the wait for other processes is over.
-            self.join(batch, syncs);
-        }
-        refuse_late(batch, &open.path);
-        let now_ms = system_now_ms();
-        for job in batch.iter_mut() {
-            job.work.run(&open.db, now_ms).map_err(before)?;
-        }
-        if join && self.access == Access::Write && self.sweeper.is_due(batch.len()) {
-            self.sweeper.sweep(&open.db, now_ms).map_err(before)?;
-        }
-        let committing = Instant::now();
-        execute(&open.db, "COMMIT").map_err(|error| (error, true))?;
+        open.set_syncs(syncs)?;
+        let committing = transaction(&open.db, self.access, || {
+            if join {
+                // Now that the wait for other processes is over.
+                self.join(batch, syncs);
+            }
+            refuse_late(batch, &open.path);
+            let now_ms = system_now_ms();
+            for job in batch.iter_mut() {
+                job.work.run(&open.db, now_ms)?;
+            }
+            if join && self.access == Access::Write {
+                work.sweeper.count(batch.len());
+                work.sweeper.sweep_if_due(&open.db, now_ms)?;
+            }
+            Ok(Instant::now())
+        })?;
         if syncs {
             self.last_sync = Sync {
                 operations: batch.len(),
@@ -202,6 +207,27 @@ impl Service {
             };
         }
         Ok(())
+    }
+
+    /// Whether callers may do without the thread from now on. Many at once are better off together,
+    /// and a crowd sometimes looks like a lone caller for a moment.
+    fn is_at_rest(&mut self, done: &[Job], succeeded: bool) -> bool {
+        self.waiting.extend(self.incoming.try_iter());
+        self.crowd = if done.len() + self.waiting.len() > 1 {
+            CROWD
+        } else {
+            self.crowd.saturating_sub(1)
+        };
+        succeeded && self.crowd == 0
+    }
+
+    /// After the answers: it waits for the disk.
+    fn write_back(&self) {
+        if self.access == Access::Write
+            && let Some(open) = &self.desk.sit_down().open
+        {
+            open.write_back_if_due();
+        }
     }
 
     fn join(&mut self, batch: &mut Vec<Job>, syncs: bool) {
@@ -215,7 +241,6 @@ impl Service {
     }
 
     fn reopen(&mut self) -> Result<LockFile, Failure> {
-        self.open = None;
         let opened = LockFile::open(self.settings.path.as_deref());
         if let Err(Failure::Busy(path)) = &opened {
             let since = *self.opening_since.get_or_insert_with(Instant::now);
@@ -230,8 +255,11 @@ impl Service {
     }
 }
 
-fn execute(db: &Connection, statement: &str) -> rusqlite::Result<()> {
-    db.prepare_cached(statement)?.execute([]).map(drop)
+/// Callers must not find a file that nobody closes.
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.desk.sit_down().open = None;
+    }
 }
 
 fn answer(batch: Vec<Job>, failure: Option<&Error>) {

@@ -2,7 +2,7 @@
 //! [`super::service`].
 
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::alarm::Alarm;
+use super::desk::Desk;
 use super::service::Service;
 use crate::backend::sqlite::config::Settings;
 use crate::backend::sqlite::error::stuck;
@@ -83,6 +84,7 @@ pub(crate) struct Worker {
     access: Access,
     settings: Settings,
     alarm: Alarm,
+    desk: Arc<Desk>,
     state: Mutex<State>,
 }
 
@@ -92,8 +94,17 @@ impl Worker {
             access,
             alarm: Alarm::new(settings.operation_timeout.min(STUCK_AFTER)),
             settings,
+            desk: Arc::default(),
             state: Mutex::new(State::Idle),
         }
+    }
+
+    /// The answer, if it can be had on this thread without waiting for anything.
+    pub(crate) fn run_here<T>(
+        &self,
+        run: &mut impl FnMut(&Connection, u64) -> Sql<T>,
+    ) -> Option<Result<T>> {
+        self.desk.run_here(run)
     }
 
     /// With `syncs` the answer waits until what the operation wrote is on the disk.
@@ -127,6 +138,7 @@ impl Worker {
         if matches!(*state, State::Idle) {
             *state = self.start()?;
         }
+        self.desk.set_at_rest(false);
         match &*state {
             State::Running { jobs, .. } => jobs
                 .send(job)
@@ -140,7 +152,12 @@ impl Worker {
     fn start(&self) -> Result<State> {
         let (jobs, incoming) = mpsc::channel();
         let (end, ended) = oneshot::channel();
-        let mut service = Service::new(self.access, self.settings.clone(), incoming);
+        let mut service = Service::new(
+            self.access,
+            self.settings.clone(),
+            Arc::clone(&self.desk),
+            incoming,
+        );
         thread::Builder::new()
             .name("syncguard-sqlite".to_owned())
             .spawn(move || {

@@ -1,0 +1,86 @@
+// Operations are done on JavaScript's thread where that takes no waiting. Another process that stands
+// still in the middle of a write must not be waited for there.
+
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, expect, test } from "vitest";
+import { rejection } from "../contracts/setup.js";
+import { NOISE_MS, until } from "../fixtures/wait.js";
+import { testFolder } from "./folder.js";
+import { open } from "./open.js";
+
+const LIMIT_MS = 1_000;
+const folder = testFolder();
+let writer;
+
+afterAll(() => writer?.kill("SIGKILL"));
+
+/** The longest time in which no timer ran while `work` was under way. */
+async function longestPause(work) {
+  let longest = 0;
+  let last = performance.now();
+  const look = () => {
+    const now = performance.now();
+    longest = Math.max(longest, now - last);
+    last = now;
+  };
+  const timer = setInterval(look, 1);
+  await work();
+  look();
+  clearInterval(timer);
+  return longest;
+}
+
+test.each(["normal", "full"])(
+  "%s: the event loop goes on while another process keeps the file locked",
+  async (durability) => {
+    const path = folder.file();
+    const backend = open({ path, durability, operationTimeoutMs: LIMIT_MS });
+    const probe = open({ path, operationTimeoutMs: 100 });
+    const pair = async () => (await backend.acquire({ key: "own", ttlMs: 60_000 })).release();
+    for (let i = 0; i < 200; i++) await pair();
+    writer = fork(new URL("./busy-writer.js", import.meta.url), [JSON.stringify({ path })]);
+    await once(writer, "message");
+    for (let round = 0; round < 3; round++) {
+      const held = await backend.acquire({ key: "held", ttlMs: 60_000 });
+      await until(async () => {
+        writer.kill("SIGSTOP");
+        const locked = await probe.release({ lockId: "A".repeat(22) }).then(
+          () => false,
+          () => true,
+        );
+        if (!locked) writer.kill("SIGCONT");
+        return locked;
+      }, "a file that is locked");
+      const pause = await longestPause(async () => {
+        const errors = await Promise.all([
+          rejection(backend.acquire({ key: "k", ttlMs: 60_000 })),
+          rejection(held.extend(60_000)),
+          rejection(held.release()),
+          sleep(100).then(() => rejection(pair())),
+        ]);
+        for (const { code } of errors) expect(code).toBe("NetworkTimeout");
+      });
+      expect(pause).toBeLessThan(LIMIT_MS / 2);
+      writer.kill("SIGCONT");
+      await until(() => held.release().then(({ ok }) => ok));
+    }
+    writer.kill("SIGKILL");
+    await once(writer, "exit");
+    await pair();
+    await Promise.all([backend.close(), probe.close()]);
+  },
+  30_000 + NOISE_MS,
+);
+
+test("a program that does nothing but lock comes back to its event loop", async () => {
+  const backend = open({ path: folder.file(), durability: "normal" });
+  let turns = 0;
+  const timer = setInterval(() => void turns++, 1);
+  for (let i = 0; i < 2_000; i++)
+    await (await backend.acquire({ key: "k", ttlMs: 60_000 })).release();
+  clearInterval(timer);
+  expect(turns).toBeGreaterThan(5);
+  await backend.close();
+});

@@ -1,0 +1,186 @@
+//! Operations that are done where they are called, and when they are not.
+
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join;
+use futures_util::poll;
+use rusqlite::Connection;
+
+use super::failures::another_connection;
+use super::*;
+use crate::backend::sqlite::file::LockFile;
+use crate::backend::sqlite::store::Sql;
+use crate::error::ErrorCode;
+
+/// Writes something, and tells on which thread.
+fn count(db: &Connection, _: u64) -> Sql<ThreadId> {
+    db.execute(
+        "INSERT INTO syncguard_fence_counters VALUES ('written', 1, '')
+         ON CONFLICT DO UPDATE SET fence = fence + 1",
+        [],
+    )?;
+    Ok(Ok(thread::current().id()))
+}
+
+async fn is_done_here(backend: &SqliteBackend) -> bool {
+    backend.client.write(count).await.unwrap() == thread::current().id()
+}
+
+/// The thread may still be tidying up after its last answer.
+async fn until_done_here(backend: &SqliteBackend) {
+    for _ in 0..1000 {
+        if is_done_here(backend).await {
+            return;
+        }
+    }
+    panic!("nothing is ever done here");
+}
+
+#[tokio::test]
+async fn a_lone_caller_needs_the_thread_now_and_then() {
+    let dir = TestDir::new();
+    let backend = backend(&dir.file());
+    assert!(
+        !is_done_here(&backend).await,
+        "the file is not opened where it could block"
+    );
+    until_done_here(&backend).await;
+    let mut here = 0;
+    for _ in 0..500 {
+        here += u32::from(is_done_here(&backend).await);
+    }
+    assert!((250..=496).contains(&here), "{here}");
+    backend.close().await;
+    let closed = backend.client.write(count).await.unwrap_err();
+    assert_eq!(closed.code, ErrorCode::InvalidArgument);
+}
+
+#[tokio::test]
+async fn what_waits_for_the_disk_is_left_to_the_thread() {
+    let dir = TestDir::new();
+    let backend = SqliteBackend::open(SqliteConfig {
+        durability: Durability::Full,
+        ..config(&dir.file())
+    })
+    .unwrap();
+    for _ in 0..10 {
+        until_done_here(&backend).await;
+        let on = backend.client.write_durably(count).await.unwrap();
+        assert_ne!(on, thread::current().id());
+    }
+    backend.close().await;
+}
+
+/// The first commit in a WAL that begins anew waits for the disk.
+#[tokio::test]
+async fn a_wal_that_begins_anew_is_left_to_the_thread() {
+    let dir = TestDir::new();
+    let backend = backend(&dir.file());
+    until_done_here(&backend).await;
+    let (other, _claim) = another_connection(&dir.file());
+    for _ in 0..10 {
+        until_done_here(&backend).await;
+        other
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+            .unwrap();
+        assert!(!is_done_here(&backend).await);
+    }
+    backend.close().await;
+}
+
+#[tokio::test]
+async fn a_long_wal_is_left_to_the_thread_which_writes_it_back() {
+    let dir = TestDir::new();
+    let backend = backend(&dir.file());
+    until_done_here(&backend).await;
+    let Ok(file) = LockFile::open(Some(&dir.file())) else {
+        panic!("not opened")
+    };
+    assert!(file.only_appends());
+    file.db
+        .execute_batch(
+            "CREATE TABLE ballast (bytes);
+             INSERT INTO ballast VALUES (zeroblob(4096 * 4000));",
+        )
+        .unwrap();
+    assert!(!file.only_appends());
+    assert!(!is_done_here(&backend).await);
+    until_done_here(&backend).await;
+    assert!(file.only_appends(), "it was written back, and began anew");
+    drop(file);
+    backend.close().await;
+}
+
+/// Also when that one stopped in the middle of a write.
+#[tokio::test]
+async fn a_caller_never_waits_for_another_writer() {
+    let dir = TestDir::new();
+    let backend = backend(&dir.file());
+    until_done_here(&backend).await;
+    let (other, _claim) = another_connection(&dir.file());
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (one, two) = (request("one"), request("two"));
+    let mut both = std::pin::pin!(join(backend.acquire(&one), backend.acquire(&two)));
+    let asked = Instant::now();
+    assert!(poll!(&mut both).is_pending());
+    assert!(asked.elapsed() < Duration::from_secs(1), "it does not wait");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    other.execute_batch("COMMIT").unwrap();
+    let (one, two) = both.await;
+    assert!(granted(one.unwrap()).is_some() && granted(two.unwrap()).is_some());
+    assert!(
+        !is_done_here(&backend).await,
+        "two at once were a crowd, which is better off together"
+    );
+    until_done_here(&backend).await;
+    backend.close().await;
+}
+
+/// They have connections of other backends to serve.
+#[tokio::test]
+async fn the_runtimes_threads_leave_it_to_the_backends_own() {
+    let dir = TestDir::new();
+    let backend = Arc::new(backend(&dir.file()));
+    for _ in 0..10 {
+        until_done_here(&backend).await;
+        let shared = Arc::clone(&backend);
+        let here = tokio::spawn(async move { is_done_here(&shared).await });
+        assert!(!here.await.unwrap());
+    }
+    backend.close().await;
+}
+
+#[tokio::test]
+async fn what_fails_here_leaves_no_trace_and_gets_the_threads_answer() {
+    let dir = TestDir::new();
+    let backend = backend(&dir.file());
+    until_done_here(&backend).await;
+    let written = |db: &Connection, _| {
+        let count = "SELECT fence FROM syncguard_fence_counters WHERE fence_key = 'written'";
+        db.query_row(count, [], |row| row.get::<_, i64>(0)).map(Ok)
+    };
+    let before = backend.client.read(written).await.unwrap();
+    let here = thread::current().id();
+    let error = backend
+        .client
+        .write(move |db, now_ms| {
+            let tried_on = count(db, now_ms)?;
+            if tried_on == Ok(here) {
+                return Err(rusqlite::Error::InvalidQuery);
+            }
+            db.execute("INSERT INTO nowhere VALUES (1)", [])?;
+            Ok(Ok(()))
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.code, error.outcome_unknown),
+        (ErrorCode::Internal, false)
+    );
+    assert!(error.details.iter().any(|(name, _)| *name == "sqliteCode"));
+    assert_eq!(backend.client.read(written).await.unwrap(), before);
+    until_done_here(&backend).await;
+    backend.close().await;
+}
