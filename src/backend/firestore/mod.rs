@@ -16,6 +16,8 @@ mod config;
 mod credentials;
 mod error;
 mod format;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod operations;
 mod report;
 mod retry;
