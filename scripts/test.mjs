@@ -1,5 +1,5 @@
 // npm test: everything from set-up to the last test.
-//   npm test                     the Rust and the JavaScript tests
+//   npm test                     the Rust and the JavaScript tests, and a little fuzzing
 //   npm test -- <vitest args>    only the JavaScript tests, e.g. one file: with the servers that these
 //                                need, and an addon that is quicker to build
 //   npm test -- --rust <args>    only the Rust tests, e.g. one name
@@ -8,6 +8,7 @@ import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { fuzz } from "./lib/fuzz.mjs";
 import { cargo, Failure, main, root, tool } from "./lib/run.mjs";
 import { setUp } from "./lib/setup.mjs";
 import { startTestServers } from "./lib/test-servers.mjs";
@@ -23,7 +24,10 @@ async function rustTests(env) {
   const names = onlyRust ? args.slice(1) : [];
   const skip = withoutServers ? RUST_LEFT_OUT.flatMap((name) => ["--skip", name]) : [];
   await cargo(["test", ...names, ...(skip.length ? ["--", ...skip] : [])], { env });
+  await cargo(["test", "--package", "syncguard-models", ...names]);
 }
+
+const fuzzing = () => fuzz();
 
 async function javascriptTests(env) {
   mkdirSync(join(root, "target"), { recursive: true });
@@ -81,7 +85,7 @@ await main(async () => {
       ? [rustTests]
       : args.length
         ? [javascriptTests]
-        : [rustTests, javascriptTests];
+        : [rustTests, fuzzing, javascriptTests];
     for (const suite of suites) {
       try {
         await suite(servers.env);

@@ -17,3 +17,4 @@ pub mod lock;
 mod map;
 #[cfg(feature = "node")]
 pub mod node;
+mod sync;

@@ -10,13 +10,13 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::future::BoxFuture;
-use tokio::runtime::Handle;
 
 use super::host::Host;
+use crate::sync::{Handle, Mutex, MutexGuard, thread_local};
 
 type Rest = BoxFuture<'static, ()>;
 type Ready = VecDeque<(Arc<Parked>, Rest)>;
@@ -53,7 +53,7 @@ thread_local! {
 /// Runs `work` and then, on this thread, the operations that it woke.
 pub fn turn<T>(runtime: &Handle, work: impl FnOnce() -> T) -> T {
     let _context = runtime.enter();
-    READY.set(Some(VecDeque::new()));
+    READY.with(|ready| ready.replace(Some(VecDeque::new())));
     let _end = End;
     let done = work();
     while let Some((parked, rest)) = next() {
@@ -67,14 +67,14 @@ struct End;
 
 impl Drop for End {
     fn drop(&mut self) {
-        for (parked, rest) in READY.take().into_iter().flatten() {
+        for (parked, rest) in READY.with(RefCell::take).into_iter().flatten() {
             parked.host.spawn(rest);
         }
     }
 }
 
 fn next() -> Option<(Arc<Parked>, Rest)> {
-    READY.with_borrow_mut(|ready| ready.as_mut()?.pop_front())
+    READY.with(|ready| ready.borrow_mut().as_mut()?.pop_front())
 }
 
 impl Parked {
@@ -106,7 +106,7 @@ impl Parked {
 
     /// Leaves `rest` to the turn that this thread is in; gives it back when it is in none.
     pub fn go_on_in_turn(self: &Arc<Self>, rest: Rest) -> Option<Rest> {
-        READY.with_borrow_mut(|ready| match ready {
+        READY.with(|ready| match &mut *ready.borrow_mut() {
             Some(ready) => {
                 ready.push_back((Arc::clone(self), rest));
                 None

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use napi::Env;
 use napi::bindgen_prelude::{Either, FnArgs, Function};
@@ -16,12 +16,12 @@ use super::event_loop;
 use super::host::JavascriptHost;
 use super::panics::contain;
 use super::questions::Questions;
+use super::queue::Queue;
 use super::reply::Reply;
 use super::runtime::runtime;
 use crate::client::parked;
 use crate::error::Error;
 use crate::event_loop::EventLoop;
-use crate::map::FastMap;
 
 /// JavaScript sees `[id, reply, id, reply, …]`.
 #[napi]
@@ -72,7 +72,6 @@ impl Bridge {
             queue,
             wake,
             next_id: AtomicU64::new(MESSAGE + 1),
-            running: Mutex::default(),
         });
         let event_loop = event_loop::attach(id, env, &on_replies, Arc::clone(&completions));
         Ok(Self {
@@ -122,31 +121,6 @@ impl Drop for Bridge {
     }
 }
 
-#[derive(Default)]
-struct Queue(Mutex<Vec<(u64, Reply)>>);
-
-impl Queue {
-    /// Whether this is the first since the last `take`: only then is a wake-up due.
-    fn push(&self, id: u64, reply: Reply) -> bool {
-        let mut ready = lock(&self.0);
-        ready.push((id, reply));
-        ready.len() == 1
-    }
-
-    fn take(&self) -> Vec<(u64, Reply)> {
-        std::mem::take(&mut *lock(&self.0))
-    }
-
-    /// Nobody wants the reply to `id` any more, if it is here.
-    fn revoke(&self, id: u64) {
-        let mut ready = lock(&self.0);
-        let found = ready.iter_mut().find(|(other, _)| *other == id);
-        let unwanted = found.map(|(_, reply)| std::mem::replace(reply, Reply::nothing()));
-        drop(ready);
-        drop(unwanted);
-    }
-}
-
 /// As JavaScript gets it, now.
 fn batch(ready: Vec<(u64, Reply)>) -> Batch {
     ready
@@ -160,18 +134,10 @@ thread_local! {
     static IN_TURN: Cell<*const Completions> = const { Cell::new(ptr::null()) };
 }
 
-struct Running {
-    cancel: CancellationToken,
-    /// It was cancelled, perhaps too late for the engine to see it.
-    unwanted: bool,
-}
-
 pub(super) struct Completions {
     queue: Arc<Queue>,
     wake: Wake,
     next_id: AtomicU64,
-    /// What JavaScript may still cancel, by its id.
-    running: Mutex<FastMap<u64, Running>>,
 }
 
 impl Completions {
@@ -202,7 +168,7 @@ impl Completions {
     }
 
     pub fn wake_if_ready(&self) {
-        if !lock(&self.queue.0).is_empty() {
+        if !self.queue.is_empty() {
             self.wake();
         }
     }
@@ -227,20 +193,12 @@ impl Completions {
     }
 
     pub fn start(&self, id: u64, cancel: CancellationToken) {
-        let unwanted = false;
-        lock(&self.running).insert(id, Running { cancel, unwanted });
+        self.queue.start(id, cancel);
     }
 
     /// Nobody wants the reply to `id` any more.
     pub fn cancel(&self, id: u64) {
-        let running = lock(&self.running).get_mut(&id).map(|running| {
-            running.unwanted = true;
-            running.cancel.clone()
-        });
-        match running {
-            Some(cancel) => cancel.cancel(),
-            None => self.queue.revoke(id),
-        }
+        self.queue.cancel(id);
     }
 
     /// What owes the reply to `id`.
@@ -278,32 +236,17 @@ impl Pending {
 
     pub fn finish(mut self, reply: Reply) {
         self.settled = true;
-        let Completions { running, queue, .. } = &*self.completions;
-        // Together: who cancels finds it either running or in the queue.
-        let mut running = lock(running);
-        let unwanted = running.remove(&self.id).is_some_and(|it| it.unwanted);
-        let (reply, dropped) = if unwanted {
-            (Reply::nothing(), Some(reply))
-        } else {
-            (reply, None)
-        };
-        let first = queue.push(self.id, reply);
-        drop(running);
+        let first = self.completions.queue.finish(self.id, reply);
         self.completions.wake_after(first);
-        drop(dropped);
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
         if !self.settled {
-            lock(&self.completions.running).remove(&self.id);
+            self.completions.queue.forget(self.id);
             let error = Error::internal("The operation failed unexpectedly");
             self.completions.post(self.id, error.into());
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

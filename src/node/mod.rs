@@ -14,11 +14,14 @@ mod calls;
 #[cfg_attr(not(unix), path = "no_event_loop.rs")]
 mod event_loop;
 mod functions;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod hold;
 mod host;
 mod open;
 mod panics;
 mod questions;
+mod queue;
 mod redis;
 mod reply;
 mod runtime;

@@ -16,6 +16,8 @@ mod clock;
 mod config;
 mod error;
 mod format;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod operations;
 mod report;
 mod retry;

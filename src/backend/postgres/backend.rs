@@ -119,12 +119,7 @@ impl Backend for PostgresBackend {
             ])
             .await?
             .ok_or_else(|| unexpected().outcome_unknown())?;
-        // By now it is committed: a grant that cannot be read must be undone.
-        match text(&row, 0)? {
-            "locked" => Ok(AcquireOutcome::Locked(holder(&row))),
-            "no fence left" => Err(fence::overflow()),
-            _ => granted(&row).map_err(Error::outcome_unknown),
-        }
+        acquired(&row)
     }
 
     async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
@@ -226,6 +221,15 @@ impl Backend for PostgresBackend {
     }
 }
 
+/// By now it is committed: a grant that cannot be read must be undone.
+pub(super) fn acquired(row: &SimpleQueryRow) -> Result<AcquireOutcome> {
+    match text(row, 0).map_err(Error::outcome_unknown)? {
+        "locked" => Ok(AcquireOutcome::Locked(holder(row))),
+        "no fence left" => Err(fence::overflow()),
+        _ => granted(row).map_err(Error::outcome_unknown),
+    }
+}
+
 fn granted(row: &SimpleQueryRow) -> Result<AcquireOutcome> {
     Ok(AcquireOutcome::Acquired {
         fence: Fence::parse(text(row, 1)?)?,
@@ -233,7 +237,7 @@ fn granted(row: &SimpleQueryRow) -> Result<AcquireOutcome> {
     })
 }
 
-fn missed(row: &SimpleQueryRow) -> Result<Option<Miss>> {
+pub(super) fn missed(row: &SimpleQueryRow) -> Result<Option<Miss>> {
     match text(row, 0)? {
         "done" => Ok(None),
         "expired" => Ok(Some(Miss::Expired)),
@@ -242,7 +246,7 @@ fn missed(row: &SimpleQueryRow) -> Result<Option<Miss>> {
     }
 }
 
-fn record(row: &SimpleQueryRow) -> Result<LockRecord> {
+pub(super) fn record(row: &SimpleQueryRow) -> Result<LockRecord> {
     Ok(LockRecord {
         key: key::original(text(row, 0)?, text(row, 1)?),
         lock_id: LockId::parse(text(row, 2)?).map_err(|_| damaged("lock_id"))?,

@@ -10,6 +10,8 @@ mod client;
 mod config;
 mod connect;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod report;
 mod sql;
 #[cfg(all(test, unix))]

@@ -12,6 +12,8 @@ mod client;
 mod config;
 mod error;
 mod format;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod lane;
 mod report;
 #[cfg(test)]

@@ -11,6 +11,8 @@ mod client;
 mod config;
 mod error;
 mod file;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod report;
 mod store;
 mod sweep;

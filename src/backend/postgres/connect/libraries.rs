@@ -56,8 +56,8 @@ pub(super) fn take_wishes(all: &mut BTreeMap<String, String>) -> Result<Wishes> 
     })
 }
 
-/// For a parameter that nobody took.
-pub(super) fn unknown(keyword: &str) -> Error {
+/// For a parameter that nobody took. `is_certain`: it is one, and no part of a password.
+pub(super) fn unknown(keyword: &str, is_certain: bool) -> Error {
     let way_out = match keyword {
         "search_path" | "currentSchema" => "say schema=… or options=-c%20search_path%3D…",
         "sslidentity" | "sslpassword" => {
@@ -71,7 +71,7 @@ pub(super) fn unknown(keyword: &str) -> Error {
     };
     // What does not look like a keyword may be a part of a password that was not encoded.
     let looks_like_one = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-    if keyword.bytes().all(looks_like_one) {
+    if is_certain && keyword.bytes().all(looks_like_one) {
         Error::invalid_argument(format!(
             "The PostgreSQL connection parameter \"{keyword}\" is not supported: {way_out}"
         ))
@@ -130,10 +130,10 @@ mod tests {
             ("sslidentity", "sslkey"),
             ("max", "poolSize"),
         ] {
-            let message = unknown(keyword).message;
+            let message = unknown(keyword, true).message;
             assert!(message.contains(said), "{message}");
         }
-        let message = unknown("cret@db.example/app").message;
+        let message = unknown("cret@db.example/app", true).message;
         assert!(!message.contains("cret@"), "{message}");
     }
 }

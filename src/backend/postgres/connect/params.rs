@@ -43,7 +43,12 @@ pub(crate) fn resolve(
         }
         all.extend(layer.into_iter().map(usual_name));
     }
-    build(all, tls)
+    // After a question mark in a password, what follows looks like parameters.
+    let is_certain = !url.is_some_and(|url| {
+        url.split_once('?')
+            .is_some_and(|(_, query)| query.contains('@'))
+    });
+    build(all, tls, is_certain)
 }
 
 /// What other libraries call it.
@@ -62,7 +67,11 @@ fn usual_name((keyword, value): (String, String)) -> (String, String) {
     }
 }
 
-fn build(mut all: BTreeMap<String, String>, tls: Option<TlsOptions>) -> Result<Target> {
+fn build(
+    mut all: BTreeMap<String, String>,
+    tls: Option<TlsOptions>,
+    is_certain: bool,
+) -> Result<Target> {
     let wishes = take_wishes(&mut all)?;
     let mut take = |keyword: &str| all.remove(keyword).filter(|value| !value.is_empty());
     let mut config = Config::new();
@@ -184,7 +193,7 @@ fn build(mut all: BTreeMap<String, String>, tls: Option<TlsOptions>) -> Result<T
         key: take("sslkey"),
     };
     if let Some(keyword) = all.into_keys().next() {
-        return Err(unknown(&keyword));
+        return Err(unknown(&keyword, is_certain));
     }
     let options = match tls {
         Some(options) => Some((SslMode::Require, options)),

@@ -6,7 +6,7 @@
 //!
 //! [`wire`] is its socket, [`resp`] the protocol on it.
 
-mod resp;
+pub(super) mod resp;
 pub(super) mod wire;
 
 use std::collections::VecDeque;

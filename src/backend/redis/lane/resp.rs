@@ -7,7 +7,8 @@ use crate::backend::redis::format::scripts::Call;
 use crate::error::Result;
 
 /// Deeper than any of our replies.
-const MAX_DEPTH: usize = 4;
+pub(crate) const MAX_DEPTH: usize = 4;
+const END: &[u8] = b"\r\n";
 /// Larger than any of them: a page of locks is the largest.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
 
@@ -61,25 +62,32 @@ pub(crate) fn read_value(bytes: &[u8]) -> Result<Option<(Value, &[u8])>> {
 }
 
 fn read(bytes: &[u8], depth: usize) -> Result<Option<(Value, &[u8])>> {
+    // What is not of the protocol may have no end of line.
+    if !matches!(bytes.first(), None | Some(b':' | b'+' | b'-' | b'$' | b'*')) {
+        return Err(error::not_redis());
+    }
     let Some((line, rest)) = split_line(bytes) else {
         return Ok(None);
     };
     let (kind, text) = line.split_first().ok_or_else(error::not_redis)?;
     let value = match kind {
         b':' => Value::Int(number(text)?),
-        b'+' => Value::SimpleString(String::from_utf8_lossy(text).into_owned()),
         // The driver knows the kinds of errors.
-        b'-' => {
+        b'+' | b'-' => {
             redis::parse_redis_value(&bytes[..line.len() + 2]).map_err(|_| error::not_redis())?
         }
         b'$' => {
             let Some(length) = size(text)? else {
                 return Ok(Some((Value::Nil, rest)));
             };
-            let Some((text, rest)) = rest.split_at_checked(length + 2) else {
+            let Some((text, end)) = rest.split_at_checked(length) else {
                 return Ok(None);
             };
-            return Ok(Some((Value::BulkString(text[..length].to_vec()), rest)));
+            return match end.strip_prefix(END) {
+                Some(rest) => Ok(Some((Value::BulkString(text.to_vec()), rest))),
+                None if END.starts_with(end) => Ok(None),
+                None => Err(error::not_redis()),
+            };
         }
         b'*' => {
             let Some(count) = size(text)? else {
@@ -105,13 +113,13 @@ fn read(bytes: &[u8], depth: usize) -> Result<Option<(Value, &[u8])>> {
 }
 
 fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    let end = bytes.windows(2).position(|pair| pair == END)?;
     Some((&bytes[..end], &bytes[end + 2..]))
 }
 
 fn number(text: &[u8]) -> Result<i64> {
     let text = std::str::from_utf8(text).map_err(|_| error::not_redis())?;
-    text.parse().map_err(|_| error::not_redis())
+    text.trim().parse().map_err(|_| error::not_redis())
 }
 
 /// Nothing when it is negative.

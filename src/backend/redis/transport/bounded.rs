@@ -65,7 +65,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
 
 /// The reply that is being read, as far as its size goes.
 #[derive(Default)]
-struct Reply {
+pub(in crate::backend::redis) struct Reply {
     bytes: usize,
     /// Values that are not complete yet.
     missing: usize,
@@ -76,11 +76,11 @@ struct Reply {
 }
 
 impl Reply {
-    fn has_begun(&self) -> bool {
+    pub(in crate::backend::redis) fn has_begun(&self) -> bool {
         self.bytes > 0
     }
 
-    fn follow(&mut self, mut bytes: &[u8]) -> Result<(), NotRedis> {
+    pub(in crate::backend::redis) fn follow(&mut self, mut bytes: &[u8]) -> Result<(), NotRedis> {
         while !bytes.is_empty() {
             let used = if self.text > 0 {
                 self.skip_text(bytes)
@@ -118,7 +118,7 @@ impl Reply {
             return Err(NotRedis);
         }
         self.head.extend_from_slice(&bytes[..used]);
-        if end.is_some() {
+        if self.head.ends_with(b"\r\n") {
             self.read_head()?;
             self.head.clear();
         }
@@ -127,15 +127,15 @@ impl Reply {
 
     fn read_head(&mut self) -> Result<(), NotRedis> {
         let (kind, rest) = self.head.split_first().ok_or(NotRedis)?;
-        let number = || -> Result<usize, NotRedis> {
-            let number = str::from_utf8(rest)
-                .ok()
-                .and_then(|text| text.trim_end().parse().ok());
-            number
+        let said = str::from_utf8(rest)
+            .ok()
+            .and_then(|text| text.trim().parse::<i64>().ok());
+        let number = || {
+            said.and_then(|number| usize::try_from(number).ok())
                 .filter(|number| *number <= MAX_REPLY_BYTES)
                 .ok_or(NotRedis)
         };
-        let nothing = rest.starts_with(b"-");
+        let nothing = said.is_some_and(|number| number < 0);
         let parts = match kind {
             b'$' | b'*' | b'~' if nothing => 0,
             b'$' | b'!' | b'=' => {

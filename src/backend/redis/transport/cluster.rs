@@ -67,7 +67,7 @@ impl Cluster {
     }
 
     /// A server said that this place is at `address` now.
-    pub(super) fn moved(&self, place: usize, address: &str) {
+    pub(crate) fn moved(&self, place: usize, address: &str) {
         if let Some(node) = self.node(address)
             && let Some(owner) = self.lock().owners.get_mut(place)
         {
@@ -134,14 +134,16 @@ impl Cluster {
         command.arg("SLOTS");
         match connection.ask(&command).await? {
             Value::ServerError(error) => Err(error::not_a_cluster(&error)),
-            value => {
-                let ranges: Vec<Vec<Value>> = read(value)?;
-                ranges
-                    .into_iter()
-                    .map(|range| self.range(asked, range))
-                    .collect()
-            }
+            map => self.ranges(asked, map),
         }
+    }
+
+    pub(crate) fn ranges(&self, asked: &Node, map: Value) -> Result<Vec<Range>> {
+        let ranges: Vec<Vec<Value>> = read(map)?;
+        ranges
+            .into_iter()
+            .map(|range| self.range(asked, range))
+            .collect()
     }
 
     fn range(&self, asked: &Node, range: Vec<Value>) -> Result<Range> {
@@ -171,7 +173,7 @@ impl Cluster {
     }
 }
 
-struct Range {
+pub(crate) struct Range {
     slots: std::ops::RangeInclusive<u16>,
     master: Node,
 }

@@ -6,7 +6,7 @@
 //! each request. Of the streams that it uses, [`bounded`] keeps replies small and [`lent`] is only
 //! borrowed. [`eval`] is another way, without any of this: a client that the program has.
 
-mod bounded;
+pub(super) mod bounded;
 pub(super) mod cluster;
 pub(super) mod connection;
 pub(super) mod dialer;

@@ -1,10 +1,9 @@
 //! Time limits for requests without a timer for each: setting one would wake the I/O thread.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-use tokio::time::sleep;
+use crate::sync::{AtomicBool, AtomicUsize, Notify, sleep};
 
 /// A limit is noticed at most this part of it too late.
 const PARTS: u32 = 16;

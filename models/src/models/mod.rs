@@ -1,0 +1,7 @@
+mod parked;
+mod queue;
+mod watchdog;
+
+pub use parked::{no_wake_up_is_lost, no_wake_up_is_lost_in_a_turn};
+pub use queue::{a_cancelled_reply_is_never_delivered, every_reply_is_brought};
+pub use watchdog::who_waits_is_watched;

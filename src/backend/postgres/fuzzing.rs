@@ -1,0 +1,37 @@
+//! What reads foreign data here, for the fuzz targets.
+
+use std::collections::BTreeMap;
+
+use tokio_postgres::SimpleQueryRow;
+
+use super::{PostgresConfig, backend, connect, report};
+use crate::backend::report::Finding;
+use crate::backend::{AcquireOutcome, LockRecord, Miss};
+use crate::error::Result;
+
+pub fn check_options(config: PostgresConfig) -> Result<()> {
+    config.check().map(drop)
+}
+
+/// What the server is called in messages.
+pub fn resolve(url: &str) -> Result<String> {
+    let defaults = BTreeMap::from([("user".to_owned(), "user".to_owned())]);
+    let target = connect::resolve(defaults, Some(url), BTreeMap::new(), None)?;
+    Ok(target.server.to_string())
+}
+
+pub fn acquired(row: &SimpleQueryRow) -> Result<AcquireOutcome> {
+    backend::acquired(row)
+}
+
+pub fn missed(row: &SimpleQueryRow) -> Result<Option<Miss>> {
+    backend::missed(row)
+}
+
+pub fn record(row: &SimpleQueryRow) -> Result<LockRecord> {
+    backend::record(row)
+}
+
+pub fn findings(row: &SimpleQueryRow) -> Vec<Finding> {
+    report::findings(row, true)
+}

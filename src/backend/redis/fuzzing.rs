@@ -1,0 +1,99 @@
+//! What reads foreign data here, for the fuzz targets.
+
+use redis::Value;
+
+use super::config::{Node, RedisConfig};
+use super::format::layout::Layout;
+use super::format::reply;
+use super::format::scripts::Form;
+use super::lane::resp;
+use super::transport::bounded;
+use super::transport::cluster::Cluster;
+use super::transport::topology::Nat;
+use super::{ClientConfig, error, report};
+use crate::backend::report::Finding;
+use crate::backend::{AcquireOutcome, ExtendOutcome, LockRecord, Page, ReleaseOutcome};
+use crate::error::{Error, Result};
+
+pub const MAX_BYTES: usize = resp::MAX_BYTES;
+pub const MAX_DEPTH: usize = resp::MAX_DEPTH;
+
+pub fn read_value(bytes: &[u8]) -> Result<Option<(Value, &[u8])>> {
+    resp::read_value(bytes)
+}
+
+/// Follows a stream of replies as the driver's connection does.
+#[derive(Default)]
+pub struct Stream(bounded::Reply);
+
+impl Stream {
+    /// Whether it is one of Redis.
+    pub fn follow(&mut self, bytes: &[u8]) -> bool {
+        self.0.follow(bytes).is_ok()
+    }
+
+    pub fn is_inside_a_reply(&self) -> bool {
+        self.0.has_begun()
+    }
+}
+
+pub fn acquired(lean: bool, value: Value) -> Result<AcquireOutcome> {
+    reply::acquired(if lean { Form::Lean } else { Form::Documented }, value)
+}
+
+pub fn released(value: Value) -> Result<ReleaseOutcome> {
+    reply::released(value)
+}
+
+pub fn extended(value: Value) -> Result<ExtendOutcome> {
+    reply::extended(value)
+}
+
+pub fn found(value: Value) -> Result<Option<LockRecord>> {
+    reply::found(value)
+}
+
+pub fn page(value: Value, prefix: &str) -> Result<Page> {
+    reply::page(value, &Layout::new(prefix, false, "")?)
+}
+
+pub fn presence(value: Value) -> Result<()> {
+    reply::presence(value).map(drop)
+}
+
+pub fn taken_away(value: Value) -> Result<bool> {
+    reply::taken_away(value)
+}
+
+pub fn text(value: Value) -> Result<String> {
+    reply::text(value)
+}
+
+pub fn server_error(line: &str) -> Error {
+    error::server_error(line)
+}
+
+pub fn findings(info: String) -> Vec<Finding> {
+    report::findings(&[info])
+}
+
+/// The map of a cluster, and an address that one of its servers named.
+pub fn cluster(map: Value, address: &str) -> Result<()> {
+    let cluster = Cluster::new(Vec::new(), vec![0], Nat(Default::default()));
+    cluster.moved(0, address);
+    cluster.ranges(&Node::tcp("localhost", 1), map).map(drop)
+}
+
+pub fn check_options(config: &RedisConfig) -> Result<()> {
+    config.check()?;
+    config.connect_timeout()?;
+    config.operation_timeout()?;
+    let prefix = config.key_prefix.as_deref().unwrap_or_default();
+    Layout::new(prefix, config.is_cluster(), &config.client_key_prefix).map(drop)
+}
+
+pub fn check_client_options(config: &ClientConfig) -> Result<()> {
+    config.operation_timeout()?;
+    let prefix = config.key_prefix.as_deref().unwrap_or_default();
+    Layout::new(prefix, config.cluster, "").map(drop)
+}

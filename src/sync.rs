@@ -1,0 +1,11 @@
+//! What threads share state by, where that is more than a channel. `models/` puts others in their
+//! place, which run threads in an order that a test chooses.
+
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize};
+pub(crate) use std::sync::{Mutex, MutexGuard};
+pub(crate) use std::thread_local;
+pub(crate) use tokio::runtime::Handle;
+pub(crate) use tokio::sync::Notify;
+pub(crate) use tokio::time::sleep;
+#[cfg(feature = "node")]
+pub(crate) use tokio_util::sync::CancellationToken;
