@@ -9,12 +9,12 @@ import { Failure, npm, requireCargo, root, tool } from "./run.mjs";
 const addonStamp = join(root, "target", "addon.stamp");
 const bundleStamp = join(root, "target", "bundle.stamp");
 
-/** All of it; what is missing on this machine is said before any work. */
-export async function setUp({ release = true } = {}) {
+/** All of it, or all but the addon; what is missing on this machine is said before any work. */
+export async function setUp({ release = true, addon = true } = {}) {
   requireNode();
-  if (!addonIsCurrent(release)) requireCargo();
+  if (addon && !addonIsCurrent(release)) requireCargo();
   await ensureDependencies();
-  await ensureAddon({ release });
+  if (addon) await ensureAddon({ release });
   await ensureBundle();
 }
 
