@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use firestore::gcloud_sdk::google::firestore::v1::Document;
-use firestore::gcloud_sdk::prost::Message;
+use googleapis_tonic_google_firestore_v1::google::firestore::v1::Document;
+use prost::Message;
 
 use super::FirestoreConfig;
 use super::format::Snapshot;

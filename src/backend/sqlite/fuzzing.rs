@@ -47,5 +47,5 @@ pub fn force_release(db: &Connection, key: &Key, now_ms: u64) -> Sql<bool> {
 }
 
 pub fn sweep(db: &Connection, now_ms: u64) -> rusqlite::Result<()> {
-    Sweeper::new().sweep(db, now_ms)
+    Sweeper::default().sweep_if_due(db, now_ms)
 }
