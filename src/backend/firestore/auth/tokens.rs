@@ -67,7 +67,7 @@ impl Tokens {
                 }
                 if left.is_some_and(|left| !left.is_zero()) {
                     if state.next_try.is_none_or(|at| at <= now) {
-                        let _ = self.ask(&mut state);
+                        drop(self.ask(&mut state));
                     }
                     return Ok(token);
                 }
