@@ -123,7 +123,7 @@ async function quitter() {
         ? backend.acquire(config)
         : hold(random.chance(0.5) ? backend : observed, { ...config, acquisition }));
       clearTimeout(timer);
-      if (held.release) {
+      if (held.ok !== false) {
         await held.release();
         tell("gave", { k: key });
       }

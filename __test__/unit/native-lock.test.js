@@ -273,6 +273,17 @@ describe("a lock whose time passed before it was heard of", () => {
     answer(52, "Z");
   });
 
+  test.each([
+    [1000, 10],
+    [100, 5],
+  ])("one of %i ms that has %i ms left is too late as well", async (ttlMs, leftMs) => {
+    next.push(57, second, "1");
+    state.heldFor = (number) => (number === 7 ? leftMs : leftMs + 1);
+    const waiting = lock(backend, ({ fence }) => fence, { key: "k", ttlMs });
+    answer(57, HOLD);
+    expect(await waiting).toBe("000000000000009");
+  });
+
   test("without a wait it is as if another had it", async () => {
     next.push(53, "L");
     state.heldFor = () => -1;

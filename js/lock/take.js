@@ -75,7 +75,7 @@ function read(engine, plan, reply, observers, isFresh = false) {
   if (tag !== ACQUIRED) throw explained(replyError(reply, { key: plan.key }), engine, plan.key);
   const grant = readGrant(reply, plan.key);
   const number = parseInt(grant.rest);
-  if (!isFresh && engine.native.heldFor(number) <= 0) return undefined;
+  if (!isFresh && engine.native.heldFor(number) <= leastMs(plan)) return undefined;
   try {
     // A signal may have been aborted between the grant and now.
     checkNotCancelled(plan);
@@ -84,6 +84,14 @@ function read(engine, plan, reply, observers, isFresh = false) {
     throw error;
   }
   return new Held(engine, plan, observers, grant, number);
+}
+
+/**
+ * A lock that came late and ends in a moment is of no use: fn would begin without it.
+ * @param {LockPlan} plan
+ */
+function leastMs({ ttlMs }) {
+  return Math.min(10, ttlMs / 20);
 }
 
 /**
