@@ -28,7 +28,7 @@ const AFTER_SLOW: u32 = 100;
 
 #[derive(Default)]
 pub(super) struct Desk {
-    /// The thread has nothing to do, and its last transaction was a lone operation that succeeded.
+    /// The thread has nothing to do, had no difficulty, and there is no crowd.
     at_rest: AtomicBool,
     work: Mutex<Work>,
 }

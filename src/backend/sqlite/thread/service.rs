@@ -21,7 +21,7 @@ use crate::lock::time::system_now_ms;
 
 /// More operations than this do not share a transaction, so that other processes get their turn.
 const MAX_BATCH: usize = 256;
-const CROWD: u32 = 8;
+const CROWD_LASTS: Duration = Duration::from_millis(100);
 const LONGEST_GATHER: Duration = Duration::from_micros(500);
 
 pub(super) struct Service {
@@ -31,8 +31,8 @@ pub(super) struct Service {
     incoming: Receiver<Job>,
     /// What came in and is not in a transaction yet.
     waiting: VecDeque<Job>,
-    /// So many lone operations have to come before there is no crowd any more.
-    crowd: u32,
+    /// When there was last more than one operation to do.
+    last_crowd: Option<Instant>,
     /// Some that wait for the disk were passed over by the last batch.
     syncs_next: bool,
     /// The last transaction that waited for the disk.
@@ -60,7 +60,7 @@ impl Service {
             desk,
             incoming,
             waiting: VecDeque::new(),
-            crowd: 0,
+            last_crowd: None,
             syncs_next: false,
             last_sync: Sync::default(),
             opening_since: None,
@@ -210,15 +210,16 @@ impl Service {
     }
 
     /// Whether callers may do without the thread from now on. Many at once are better off together,
-    /// and a crowd sometimes looks like a lone caller for a moment.
+    /// and those of a crowd often come one by one.
     fn is_at_rest(&mut self, done: &[Job], succeeded: bool) -> bool {
         self.waiting.extend(self.incoming.try_iter());
-        self.crowd = if done.len() + self.waiting.len() > 1 {
-            CROWD
-        } else {
-            self.crowd.saturating_sub(1)
-        };
-        succeeded && self.crowd == 0
+        if done.len() + self.waiting.len() > 1 {
+            self.last_crowd = Some(Instant::now());
+        }
+        succeeded
+            && self
+                .last_crowd
+                .is_none_or(|last| last.elapsed() >= CROWD_LASTS)
     }
 
     /// After the answers: it waits for the disk.
