@@ -126,8 +126,10 @@ export function serverDeath({ start, open, place, keepsLocks = true, triesToConn
       const key = newKey();
       const held = await holder.acquire({ key, ttlMs: 60_000 });
       let entered = false;
+      // Connected: who does not know yet how long an attempt takes tries for longer before it watches.
+      await waiter.isLocked({ key });
       const waiting = lock(waiter, () => (entered = true), { key, acquisition: WOKEN });
-      await sleep(200);
+      await sleep(1_000);
       await server.kill();
       await server.restart();
       if (keepsLocks) {

@@ -49,7 +49,7 @@ async function fuzzOne(target, seconds) {
   for (const path of [found, artifacts]) mkdirSync(path, { recursive: true });
   const log = `${found}.log`;
   const file = openSync(log, "w");
-  const program = join(root, "target", "debug", target);
+  const program = join(process.env.CARGO_TARGET_DIR ?? join(root, "target"), "debug", target);
   const limits = [...LIMITS, `-max_total_time=${seconds}`, `-artifact_prefix=${artifacts}/`];
   try {
     await run(program, [found, saved, ...limits, "-print_final_stats=1"], {
