@@ -77,6 +77,7 @@ test("the architecture names the files of a call, of a wait and of a heartbeat",
 
 /** What programs have to know, as the specification wants it told. */
 const TOLD = [
+  ["docs/benchmarks.md", "how fast it is", /\| SQLite, "normal": p50 \| .*µs/],
   ["README.md", "looking is no guard", /for diagnostics, none as a guard/],
   ["docs/redis.md", "what cleaning up costs", /`cleanupInIsLocked`.*in the background/],
   [
