@@ -60,7 +60,9 @@ test("nothing is noted in production", async () => {
 
 test("setupSchema() reaches for a database as well", async () => {
   const { setupSchema } = await import("../../js/postgres.js");
-  vi.stubEnv("PGHOST", "/no/such/directory");
+  // Nobody listens there. Not a Unix socket: Windows has none.
+  vi.stubEnv("PGHOST", "127.0.0.1");
+  vi.stubEnv("PGPORT", "1");
   await expect(setupSchema(undefined)).rejects.toMatchObject({ code: "ServiceUnavailable" });
   expect(warn).toHaveBeenCalledTimes(1);
 });
