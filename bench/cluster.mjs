@@ -1,11 +1,9 @@
 // Locks spread over the masters of a Redis Cluster, against all of them in one slot of the same
 // cluster: who does the work, how much is done, and what that gives on machines of their own.
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { startRedisCluster } from "../scripts/servers.mjs";
 import { LAYOUTS, open, round } from "./cluster/measure.mjs";
 import { bars, report } from "./cluster/report.mjs";
-import { chart } from "./lib/chart.mjs";
+import { keep } from "./lib/keep.mjs";
 import { progress } from "./lib/progress.mjs";
 
 const quick = process.argv.includes("--quick");
@@ -36,8 +34,4 @@ for (const masters of MASTERS) {
   }
 }
 bar.end();
-const text = report({ results, rounds: ROUNDS, ms: MS });
-const kept = join(import.meta.dirname, "results");
-writeFileSync(join(kept, "cluster.md"), text);
-writeFileSync(join(kept, "cluster.svg"), chart(bars(results)));
-console.log(text);
+keep("cluster", report({ results, rounds: ROUNDS, ms: MS }), bars(results));

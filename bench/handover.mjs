@@ -1,13 +1,13 @@
 // How soon a lock that is released in one process is had in another, what waiting costs, and how
 // many processes share one key. With the default settings of each library.
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { npm } from "../scripts/lib/run.mjs";
 import { CONTESTANTS } from "./handover/contestants.mjs";
 import { crowd, handOver, startPairs, startProcesses } from "./handover/measure.mjs";
 import { bars, report } from "./handover/report.mjs";
-import { chart } from "./lib/chart.mjs";
 import { startStores } from "./handover/stores.mjs";
+import { keep } from "./lib/keep.mjs";
 import { progress } from "./lib/progress.mjs";
 
 const rivals = join(import.meta.dirname, "rivals");
@@ -84,11 +84,7 @@ try {
   const crowds = await measureCrowds(bar);
   bar.end();
   const measured = { rounds: [...results.values()], crowds, processes: PROCESSES };
-  const text = report(measured);
-  const kept = join(import.meta.dirname, "results");
-  writeFileSync(join(kept, "handover.md"), text);
-  writeFileSync(join(kept, "handover.svg"), chart(bars(measured)));
-  console.log(text);
+  keep("handover", report(measured), bars(measured));
 } finally {
   await stores.stop();
 }

@@ -2,7 +2,7 @@
 // of memory that is used after it was freed, or beyond its end. Takes other test files too.
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { cargo, Failure, main, output, root, tool } from "./lib/run.mjs";
+import { cargo, cargoTarget, Failure, main, output, root, tool } from "./lib/run.mjs";
 import { setUp } from "./lib/setup.mjs";
 import { startTestServers } from "./lib/test-servers.mjs";
 
@@ -28,7 +28,7 @@ async function build() {
   await cargo(["build", "--lib"], {
     env: { RUSTC_WORKSPACE_WRAPPER: join(root, "scripts", "lib", "sanitize.sh") },
   });
-  copyFileSync(join(root, "target", "debug", "libsyncguard.so"), addon);
+  copyFileSync(join(cargoTarget, "debug", "libsyncguard.so"), addon);
 }
 
 await main(async () => {

@@ -9,7 +9,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { fuzz } from "./lib/fuzz.mjs";
-import { cargo, Failure, main, root, tool } from "./lib/run.mjs";
+import { cargo, failTogether, main, root, tool } from "./lib/run.mjs";
 import { setUp } from "./lib/setup.mjs";
 import { startTestServers } from "./lib/test-servers.mjs";
 import { leftOut, RUST_LEFT_OUT } from "./lib/without-servers.mjs";
@@ -97,8 +97,5 @@ await main(async () => {
   } finally {
     await servers.stop();
   }
-  if (failures.length) {
-    const text = failures.map(({ message }) => message).join("\n");
-    throw new Failure(text, failures.at(-1).exitCode);
-  }
+  failTogether(failures);
 });

@@ -1,20 +1,19 @@
 // Operations are done on JavaScript's thread where that takes no waiting. Another process that stands
 // still in the middle of a write must not be waited for there.
 
-import { fork } from "node:child_process";
-import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, test } from "vitest";
 import { rejection } from "../contracts/setup.js";
-import { NOISE_MS, until } from "../fixtures/wait.js";
+import { NOISE_MS } from "../fixtures/wait.js";
 import { testFolder } from "./folder.js";
 import { open } from "./open.js";
+import { startWriter } from "./stopped-writer.js";
 
 const LIMIT_MS = 1_000;
 const folder = testFolder();
 let writer;
 
-afterAll(() => writer?.kill("SIGKILL"));
+afterAll(() => writer?.end());
 
 /** The longest time in which no timer ran while `work` was under way. */
 async function longestPause(work) {
@@ -37,22 +36,12 @@ test(
   async () => {
     const path = folder.file();
     const backend = open({ path, operationTimeoutMs: LIMIT_MS });
-    const probe = open({ path, operationTimeoutMs: 100 });
     const pair = async () => (await backend.acquire({ key: "own", ttlMs: 60_000 })).release();
     for (let i = 0; i < 200; i++) await pair();
-    writer = fork(new URL("./busy-writer.js", import.meta.url), [JSON.stringify({ path })]);
-    await once(writer, "message");
+    writer = await startWriter(path);
     for (let round = 0; round < 3; round++) {
       const { lockId } = await backend.acquire({ key: "held", ttlMs: 60_000 });
-      await until(async () => {
-        writer.kill("SIGSTOP");
-        const locked = await probe.release({ lockId: "A".repeat(22) }).then(
-          () => false,
-          () => true,
-        );
-        if (!locked) writer.kill("SIGCONT");
-        return locked;
-      }, "a file that is locked");
+      await writer.stop();
       const pause = await longestPause(async () => {
         const errors = await Promise.all([
           rejection(backend.acquire({ key: "k", ttlMs: 60_000 })),
@@ -63,13 +52,13 @@ test(
         for (const { code } of errors) expect(code).toBe("NetworkTimeout");
       });
       expect(pause).toBeLessThan(LIMIT_MS / 2);
-      writer.kill("SIGCONT");
+      writer.goOn();
       expect(await backend.release({ lockId })).toEqual({ ok: true });
     }
-    writer.kill("SIGKILL");
-    await once(writer, "exit");
+    await writer.end();
+    writer = undefined;
     await pair();
-    await Promise.all([backend.close(), probe.close()]);
+    await backend.close();
   },
   30_000 + NOISE_MS,
 );

@@ -1,8 +1,6 @@
 // Another process stands still in the middle of a write: the file is locked for as long as it does.
 // What a lock() that waits, holds or ends is told, and in which time.
 
-import { fork } from "node:child_process";
-import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { rejection } from "../contracts/setup.js";
@@ -10,35 +8,24 @@ import { LockError, lock } from "../fixtures/api.js";
 import { NOISE_MS, aborted, until, untilFree } from "../fixtures/wait.js";
 import { testFolder } from "./folder.js";
 import { open } from "./open.js";
+import { startWriter } from "./stopped-writer.js";
 
 const LIMIT_MS = 400;
 const path = testFolder().file();
-let writer, backend, probe;
+let writer, backend;
 
 beforeAll(async () => {
-  probe = open({ path, operationTimeoutMs: 100 });
   backend = open({ path, operationTimeoutMs: LIMIT_MS });
-  writer = fork(new URL("./busy-writer.js", import.meta.url), [JSON.stringify({ path })]);
-  await once(writer, "message");
+  writer = await startWriter(path);
 });
-afterEach(() => void writer.kill("SIGCONT"));
+afterEach(() => writer.goOn());
 afterAll(async () => {
-  writer.kill("SIGKILL");
-  await Promise.all([backend.close(), probe.close()]);
+  await writer.end();
+  await backend.close();
 });
 
-/** Stops the writer until it is stopped in the middle of a write. */
-const lockFile = () =>
-  until(async () => {
-    writer.kill("SIGSTOP");
-    const locked = await probe.release({ lockId: "A".repeat(22) }).then(
-      () => false,
-      () => true,
-    );
-    if (!locked) writer.kill("SIGCONT");
-    return locked;
-  }, "a file that is locked");
-const unlockFile = () => writer.kill("SIGCONT");
+const lockFile = () => writer.stop();
+const unlockFile = () => writer.goOn();
 
 function expectTimeout(error) {
   expect(error).toBeInstanceOf(LockError);

@@ -1,15 +1,10 @@
 // Runs contestants side by side: alternating rounds, so that a slow minute of
 // the machine hits all of them, and medians with quartiles over the rounds.
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { chart } from "./chart.mjs";
+import { keep } from "./keep.mjs";
 import { manyInFlight, oneInFlight, oneKey } from "./load.mjs";
 import { progress } from "./progress.mjs";
 import { summary } from "./statistics.mjs";
 import { table } from "./table.mjs";
-
-const results = fileURLToPath(new URL("../results", import.meta.url));
 
 /**
  * @typedef {object} Contestant
@@ -123,11 +118,7 @@ export async function benchmark({ name, title, contestants, scenarios, rounds = 
     ),
   }));
   const metrics = scenarios.flatMap((scenario) => scenario.metrics);
-  const text = table({ title, metrics, rows, rounds, ms });
-  mkdirSync(results, { recursive: true });
-  writeFileSync(join(results, `${name}.md`), text);
-  writeFileSync(join(results, `${name}.svg`), chart({ title, metrics, rows }));
-  console.log(text);
+  keep(name, table({ title, metrics, rows, rounds, ms }), { title, metrics, rows });
   return { metrics, rows };
 }
 

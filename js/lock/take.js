@@ -39,7 +39,7 @@ export function take(backend, plan, wait, use) {
   const reply = start(engine, plan, wait, caller);
   if (typeof reply === "string") {
     const held = read(engine, plan, reply, observers, true);
-    if (held !== undefined) return held && use(held);
+    return held ? use(held) : null;
   }
   return finish(engine, plan, reply, caller, observers, use);
 }

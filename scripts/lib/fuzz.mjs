@@ -3,7 +3,7 @@
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
-import { cargo, Failure, root, run } from "./run.mjs";
+import { cargo, cargoTarget, Failure, failTogether, root, run } from "./run.mjs";
 import { requirePackages } from "./system-packages.mjs";
 
 const folder = join(root, "fuzz");
@@ -36,10 +36,7 @@ export async function fuzz({ targets = fuzzTargets(), seconds = 3 } = {}) {
     }
   };
   await Promise.all(Array.from({ length: availableParallelism() }, work));
-  if (failures.length) {
-    const text = failures.map(({ message }) => message).join("\n");
-    throw new Failure(text, failures.at(-1).exitCode);
-  }
+  failTogether(failures);
 }
 
 async function fuzzOne(target, seconds) {
@@ -49,7 +46,7 @@ async function fuzzOne(target, seconds) {
   for (const path of [found, artifacts]) mkdirSync(path, { recursive: true });
   const log = `${found}.log`;
   const file = openSync(log, "w");
-  const program = join(process.env.CARGO_TARGET_DIR ?? join(root, "target"), "debug", target);
+  const program = join(cargoTarget, "debug", target);
   const limits = [...LIMITS, `-max_total_time=${seconds}`, `-artifact_prefix=${artifacts}/`];
   try {
     await run(program, [found, saved, ...limits, "-print_final_stats=1"], {

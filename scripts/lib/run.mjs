@@ -7,6 +7,8 @@ import { fileURLToPath } from "node:url";
 import { guardGroup, unguardGroup } from "./keeper.mjs";
 
 export const root = fileURLToPath(new URL("../..", import.meta.url));
+/** Where cargo puts what it builds. */
+export const cargoTarget = process.env.CARGO_TARGET_DIR ?? join(root, "target");
 const windows = process.platform === "win32";
 
 /** A failure the user can act on: printed without a stack. */
@@ -15,6 +17,13 @@ export class Failure extends Error {
     super(message);
     this.exitCode = exitCode;
   }
+}
+
+/** Of several that failed, each says why. */
+export function failTogether(failures) {
+  if (failures.length === 0) return;
+  const text = failures.map(({ message }) => message).join("\n");
+  throw new Failure(text, failures.at(-1).exitCode);
 }
 
 /** Runs a script's main function; a `Failure` becomes one sentence on stderr. */

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { cargo, root } from "../lib/run.mjs";
+import { cargo, cargoTarget } from "../lib/run.mjs";
 import { freePort } from "./ports.mjs";
 import { controls, Server } from "./server.mjs";
 
@@ -13,9 +13,8 @@ export async function buildFirestore({ release = false } = {}) {
     const args = ["build", "--no-default-features", "--example", "firestore_emulator"];
     if (release) args.push("--release");
     await cargo(args, { stdio: ["ignore", 2, 2] });
-    const target = process.env.CARGO_TARGET_DIR ?? join(root, "target");
     const profile = release ? "release" : "debug";
-    process.env[variable] = join(target, profile, "examples", "firestore_emulator");
+    process.env[variable] = join(cargoTarget, profile, "examples", "firestore_emulator");
   }
   return process.env[variable];
 }

@@ -6,9 +6,12 @@ use super::key::nfc;
 
 /// The first 24 hex characters of SHA-256 over the NFC form.
 pub fn hash_key(value: &str) -> String {
-    let digest = Sha256::digest(nfc(value).as_bytes());
-    let mut hex = String::with_capacity(24);
-    for byte in &digest[..12] {
+    hex(&Sha256::digest(nfc(value).as_bytes())[..12])
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let mut hex = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
         hex.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
         hex.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
     }

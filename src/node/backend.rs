@@ -189,7 +189,7 @@ async fn conclude(outcome: Outcome, mut pending: Pending) {
     pending.finish(Reply::nothing());
 }
 
-fn failed(error: Error) -> Answer {
+pub(super) fn failed(error: Error) -> Answer {
     Either::A(Reply::from(error).deliver())
 }
 

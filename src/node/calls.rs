@@ -10,9 +10,8 @@ use std::sync::Arc;
 use napi::bindgen_prelude::{Either, FromNapiValue, JsObjectValue, Object, ToNapiValue, Unknown};
 use napi::{Env, Status, sys};
 
-use super::backend::{Answer, Operations};
+use super::backend::{Answer, Operations, failed};
 use super::panics::contain;
-use super::reply::Reply;
 use crate::error::Error;
 
 /// What a call does with its arguments.
@@ -122,13 +121,14 @@ unsafe extern "C" fn invoke(env: sys::napi_env, info: sys::napi_callback_info) -
     // SAFETY: this is what `function` gave it, and the function lives while it is called.
     let Bound { backend, call } = unsafe { &*bound.cast::<Bound>() };
     let given = Arguments { env, values };
-    let answer = contain(|| call(backend, &given)).unwrap_or_else(|| failed("The call failed"));
+    let answer = contain(|| call(backend, &given))
+        .unwrap_or_else(|| failed(Error::internal("The call failed")));
     // SAFETY: in a call from JavaScript a scope is open.
     unsafe { Answer::to_napi_value(env, answer) }.unwrap_or(ptr::null_mut())
 }
 
-fn failed(message: &str) -> Answer {
-    Either::A(Reply::from(Error::internal(message)).deliver())
+fn not_text() -> Answer {
+    failed(Error::internal("A string was expected"))
 }
 
 /// Of the call with the most of them.
@@ -179,18 +179,18 @@ impl Arguments {
             sys::napi_get_value_string_utf8(self.env, value, start, SHORT, &raw mut length)
         };
         if status != sys::Status::napi_ok {
-            return failed("A string was expected");
+            return not_text();
         }
         // One byte is for a zero at the end.
         if length + LONGEST_CHARACTER < SHORT {
             // SAFETY: N-API has written so many bytes.
             let bytes = unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast(), length) };
-            return std::str::from_utf8(bytes).map_or_else(|_| failed("No UTF-8 was given"), then);
+            return std::str::from_utf8(bytes).map_or_else(|_| not_text(), then);
         }
         // SAFETY: see above.
         match unsafe { String::from_napi_value(self.env, value) } {
             Ok(text) => then(&text),
-            Err(_) => failed("A string was expected"),
+            Err(_) => not_text(),
         }
     }
 
@@ -209,10 +209,8 @@ impl Arguments {
                 ptr::null_mut(),
             )
         };
-        if status != sys::Status::napi_ok || kind != sys::TypedarrayType::float64_array {
-            return Vec::new();
-        }
-        if start.is_null() {
+        let found = status == sys::Status::napi_ok && kind == sys::TypedarrayType::float64_array;
+        if !found || start.is_null() {
             return Vec::new();
         }
         // SAFETY: so many numbers are there, aligned, and JavaScript, which could change them, runs

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::http;
 use super::token::TokenError;
+use crate::lock::hash::hex;
 use crate::lock::time::system_now_ms;
 
 const USUAL_VERIFICATION_URL: &str =
@@ -187,13 +188,6 @@ fn hmac(key: &[u8], text: &str) -> Vec<u8> {
         |_| Vec::new(),
         |mac| mac.chain_update(text).finalize().into_bytes().to_vec(),
     )
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// `20150830T123600Z`, of seconds since 1970.

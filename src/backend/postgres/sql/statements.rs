@@ -10,6 +10,7 @@
 use sha2::{Digest, Sha256};
 
 use super::table::Table;
+use crate::lock::hash::hex;
 
 /// The names that the SQL files are written with.
 pub(crate) const LOCKS: &str = "syncguard_locks";
@@ -37,11 +38,7 @@ impl Statement {
         // Named after its text: behind a pooler a prepared statement may meet a session that
         // another backend prepared, and must then be the same statement.
         let digest = Sha256::digest(text.as_bytes());
-        let name = digest[..12]
-            .iter()
-            .fold("syncguard_".to_owned(), |name, byte| {
-                name + &format!("{byte:02x}")
-            });
+        let name = format!("syncguard_{}", hex(&digest[..12]));
         Self { name, types, text }
     }
 

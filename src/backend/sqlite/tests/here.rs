@@ -36,6 +36,13 @@ async fn until_done_here(backend: &SqliteBackend) {
     }
 }
 
+async fn ready() -> (TestDir, SqliteBackend) {
+    let dir = TestDir::new();
+    let backend = backend(&dir.file());
+    until_done_here(&backend).await;
+    (dir, backend)
+}
+
 #[tokio::test]
 async fn a_lone_caller_needs_the_thread_now_and_then() {
     let dir = TestDir::new();
@@ -58,11 +65,7 @@ async fn a_lone_caller_needs_the_thread_now_and_then() {
 #[tokio::test]
 async fn what_waits_for_the_disk_is_left_to_the_thread() {
     let dir = TestDir::new();
-    let backend = SqliteBackend::open(SqliteConfig {
-        durability: Durability::Full,
-        ..config(&dir.file())
-    })
-    .unwrap();
+    let backend = durable_backend(&dir.file());
     for _ in 0..10 {
         until_done_here(&backend).await;
         let on = backend.client.write_durably(count).await.unwrap();
@@ -74,9 +77,7 @@ async fn what_waits_for_the_disk_is_left_to_the_thread() {
 /// The first commit in a WAL that begins anew waits for the disk.
 #[tokio::test]
 async fn a_wal_that_begins_anew_is_left_to_the_thread() {
-    let dir = TestDir::new();
-    let backend = backend(&dir.file());
-    until_done_here(&backend).await;
+    let (dir, backend) = ready().await;
     let (other, _claim) = another_connection(&dir.file());
     for _ in 0..10 {
         until_done_here(&backend).await;
@@ -90,9 +91,7 @@ async fn a_wal_that_begins_anew_is_left_to_the_thread() {
 
 #[tokio::test]
 async fn a_long_wal_is_left_to_the_thread_which_writes_it_back() {
-    let dir = TestDir::new();
-    let backend = backend(&dir.file());
-    until_done_here(&backend).await;
+    let (dir, backend) = ready().await;
     let Ok(file) = LockFile::open(Some(&dir.file())) else {
         panic!("not opened")
     };
@@ -114,9 +113,7 @@ async fn a_long_wal_is_left_to_the_thread_which_writes_it_back() {
 /// Also when that one stopped in the middle of a write.
 #[tokio::test]
 async fn a_caller_never_waits_for_another_writer() {
-    let dir = TestDir::new();
-    let backend = backend(&dir.file());
-    until_done_here(&backend).await;
+    let (dir, backend) = ready().await;
     let (other, _claim) = another_connection(&dir.file());
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (one, two) = (request("one"), request("two"));
@@ -152,9 +149,7 @@ async fn the_runtimes_threads_leave_it_to_the_backends_own() {
 
 #[tokio::test]
 async fn what_fails_here_leaves_no_trace_and_gets_the_threads_answer() {
-    let dir = TestDir::new();
-    let backend = backend(&dir.file());
-    until_done_here(&backend).await;
+    let (_dir, backend) = ready().await;
     let written = |db: &Connection, _| {
         let count = "SELECT fence FROM syncguard_fence_counters WHERE fence_key = 'written'";
         db.query_row(count, [], |row| row.get::<_, i64>(0)).map(Ok)

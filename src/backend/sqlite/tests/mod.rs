@@ -55,6 +55,14 @@ fn backend(path: &Path) -> SqliteBackend {
     SqliteBackend::open(config(path)).unwrap()
 }
 
+fn durable_backend(path: &Path) -> SqliteBackend {
+    SqliteBackend::open(SqliteConfig {
+        durability: Durability::Full,
+        ..config(path)
+    })
+    .unwrap()
+}
+
 fn ttl(ms: u32) -> Ttl {
     Ttl::from_number(f64::from(ms)).unwrap()
 }

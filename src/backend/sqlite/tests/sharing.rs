@@ -102,11 +102,7 @@ async fn a_deleted_file_is_noticed() {
 #[tokio::test]
 async fn acquires_are_not_starved_by_releases() {
     let dir = TestDir::new();
-    let backend = SqliteBackend::open(SqliteConfig {
-        durability: Durability::Full,
-        ..config(&dir.file())
-    })
-    .unwrap();
+    let backend = durable_backend(&dir.file());
     let lock = request("k");
     let mut acquire = std::pin::pin!(backend.acquire(&lock));
     // Two callers, so that one of them always waits while the other is answered.

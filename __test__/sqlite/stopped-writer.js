@@ -1,0 +1,33 @@
+// Another process that writes all the time, and can be made to stand still in the middle of it: the
+// file is locked for as long as it does.
+
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { until } from "../fixtures/wait.js";
+import { open } from "./open.js";
+
+export async function startWriter(path) {
+  const probe = open({ path, operationTimeoutMs: 100 });
+  const writer = fork(new URL("./busy-writer.js", import.meta.url), [JSON.stringify({ path })]);
+  await once(writer, "message");
+  const goOn = () => void writer.kill("SIGCONT");
+  return {
+    goOn,
+    /** Stops it until it is stopped in the middle of a write. */
+    stop: () =>
+      until(async () => {
+        writer.kill("SIGSTOP");
+        const locked = await probe.release({ lockId: "A".repeat(22) }).then(
+          () => false,
+          () => true,
+        );
+        if (!locked) goOn();
+        return locked;
+      }, "a file that is locked"),
+    async end() {
+      const ended = once(writer, "exit");
+      writer.kill("SIGKILL");
+      await Promise.all([ended, probe.close()]);
+    },
+  };
+}
