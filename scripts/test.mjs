@@ -24,7 +24,8 @@ async function rustTests(env) {
   const names = onlyRust ? args.slice(1) : [];
   const skip = withoutServers ? RUST_LEFT_OUT.flatMap((name) => ["--skip", name]) : [];
   await cargo(["test", ...names, ...(skip.length ? ["--", ...skip] : [])], { env });
-  await cargo(["test", "--package", "syncguard-models", ...names]);
+  // Named: with a name to look for cargo would also compile the sources' own tests.
+  await cargo(["test", "--package", "syncguard-models", "--test", "*", ...names]);
 }
 
 const fuzzing = () => fuzz();
