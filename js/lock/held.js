@@ -4,10 +4,11 @@ import { LONGEST_TIMER_MS } from "../base/config.js";
 import { BAD_TTL, invalidArgument, LockError, replyError, thrownBehind } from "../base/errors.js";
 import { offAbort, onAbort, reasonOf } from "../base/signal.js";
 import { isTraced, startTrace } from "../base/tracing.js";
-import { answer, extendLock } from "../native/backend.js";
-import { isAwaited, listen, takeReplies, unlisten } from "../native/bridge.js";
+import { extendLock } from "../native/backend.js";
+import { isAwaited, listen, settled, takeReplies, unlisten } from "../native/bridge.js";
 import { BEAT, ERROR, readReleased } from "../native/replies.js";
 
+/** @import { ReleaseResult } from "../../index.js" */
 /** @typedef {import("../native/engine.js").Engine} Engine */
 /** @typedef {import("./config.js").LockPlan} LockPlan */
 /** @typedef {import("./telemetry.js").Observer} Observer */
@@ -214,25 +215,39 @@ export class Held {
     }
   }
 
-  /** Gives the lock back. To be called once. */
-  async end() {
+  /**
+   * Gives the lock back. To be called once.
+   * @returns {ReleaseResult | Promise<ReleaseResult>} at once where the store answers at once
+   */
+  end() {
     this.lost();
     this.#ended = true;
     this.#stopFollowing?.();
-    clearTimeout(this.#timer);
-    const { native, callers } = this.#engine;
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
     const trace = this.#startTrace("release");
     const started = this.#observers.length === 0 ? 0 : performance.now();
+    // Who waits for this very lock may have it now, and is told without a wake-up of the loop.
+    const takes = isAwaited();
+    const reply = this.#engine.native.endHold(this.#number, takes);
+    if (typeof reply !== "string") {
+      return settled(reply).then((answer) => this.#conclude(answer, trace, started));
+    }
+    if (takes) takeReplies();
+    return this.#conclude(reply, trace, started);
+  }
+
+  /**
+   * @param {string} reply
+   * @param {ReturnType<typeof startTrace>} trace
+   * @param {number} started
+   */
+  #conclude(reply, trace, started) {
+    const { callers } = this.#engine;
     const done = () => {
       const now = performance.now();
       return { durationMs: now - started, heldMs: started - this.#heldSince };
     };
     try {
-      // Who waits for this very lock may have it now, and is told without a wake-up of the loop.
-      const takes = isAwaited();
-      let reply = native.endHold(this.#number, takes);
-      if (typeof reply !== "string") reply = await answer(native, reply, undefined, {});
-      else if (takes) takeReplies();
       const result = readReleased(reply, this.#context);
       trace?.end(result.ok);
       if (this.#observers.length > 0) {

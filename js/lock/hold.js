@@ -3,7 +3,7 @@
 import { DisposalBy, hooksOf } from "./handle.js";
 import { readLockConfig } from "./config.js";
 import { LockContext } from "./held.js";
-import { take } from "./take.js";
+import { Taking } from "./take.js";
 
 /** @import { LockConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */
@@ -13,18 +13,29 @@ import { take } from "./take.js";
  * @param {any} backend any LockBackend
  * @param {LockConfig} config
  */
-export async function holdWith(backend, config) {
-  const plan = readLockConfig(config, "hold({ key })");
-  return take(backend, plan, true, (held) => handleOf(backend, held, plan));
+export function holdWith(backend, config) {
+  return takeHandle("hold", true, backend, config);
 }
 
 /**
  * @param {any} backend any LockBackend
  * @param {LockConfig} config
  */
-export async function tryHoldWith(backend, config) {
-  const plan = readLockConfig(config, "tryHold({ key })");
-  return take(backend, plan, false, (held) => handleOf(backend, held, plan));
+export function tryHoldWith(backend, config) {
+  return takeHandle("tryHold", false, backend, config);
+}
+
+/**
+ * @param {string} name
+ * @param {boolean} wait
+ * @param {any} backend
+ * @param {LockConfig} config
+ */
+async function takeHandle(name, wait, backend, config) {
+  const plan = readLockConfig(config, `${name}({ key })`);
+  const taking = new Taking(backend, plan, wait);
+  while (taking.held === undefined) taking.hear(await taking.answer());
+  return taking.held && handleOf(backend, taking.held, plan);
 }
 
 /**
@@ -34,7 +45,7 @@ export async function tryHoldWith(backend, config) {
  */
 function handleOf(backend, held, plan) {
   const hooks = hooksOf(backend);
-  const disposal = new DisposalBy(() => held.end(), held.lockId, plan.key, {
+  const disposal = new DisposalBy(async () => held.end(), held.lockId, plan.key, {
     onReleaseError: plan.onReleaseError ?? hooks?.onReleaseError,
     disposeTimeoutMs: hooks?.disposeTimeoutMs,
   });

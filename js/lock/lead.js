@@ -6,7 +6,7 @@ import { readLockConfig } from "./config.js";
 import { LockContext } from "./held.js";
 import { endQuietly } from "./lock.js";
 import { callInside } from "./nesting.js";
-import { take } from "./take.js";
+import { Taking } from "./take.js";
 
 /** @import { LockConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */
@@ -26,7 +26,9 @@ export async function leadWith(backend, fn, config) {
   const leave = stayAlive();
   try {
     for (;;) {
-      const term = await take(backend, plan, true, (held) => serve(backend, held, fn, plan));
+      const taking = new Taking(backend, plan, true);
+      while (taking.held === undefined) taking.hear(await taking.answer());
+      const term = taking.held && (await serve(backend, taking.held, fn, plan));
       if (term) return term.value;
     }
   } finally {

@@ -5,7 +5,7 @@ import { readLockConfig } from "./config.js";
 import { hooksOf, isDebugging, notify, reportReleaseError } from "./handle.js";
 import { LockContext } from "./held.js";
 import { callInside } from "./nesting.js";
-import { take } from "./take.js";
+import { Taking } from "./take.js";
 
 /** @import { AutoLock, BackendCapabilities, CustomLockBackend, LockConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */
@@ -17,9 +17,8 @@ import { take } from "./take.js";
  * @param {LockConfig} config
  * @returns {Promise<any>}
  */
-export async function lockWith(backend, fn, config) {
-  const plan = readPlan("lock", fn, config);
-  return take(backend, plan, true, (held) => runHeld(backend, held, fn, plan));
+export function lockWith(backend, fn, config) {
+  return run("lock", backend, fn, config);
 }
 
 /**
@@ -27,35 +26,29 @@ export async function lockWith(backend, fn, config) {
  * @param {(context: any) => any} fn
  * @param {LockConfig} config
  */
-export async function tryLockWith(backend, fn, config) {
-  const plan = readPlan("tryLock", fn, config);
-  const done = await take(backend, plan, false, async (held) => ({
-    ok: true,
-    value: await runHeld(backend, held, fn, plan),
-  }));
-  return done ?? { ok: false, reason: "locked" };
+export function tryLockWith(backend, fn, config) {
+  return run("tryLock", backend, fn, config);
 }
 
 /**
- * @param {string} name
- * @param {unknown} fn
+ * Runs fn while the lock is held, and gives it back. What fn throws wins over everything else.
+ *
+ * One function for all of it: every lock would pay for the promise of each further one.
+ * @param {"lock" | "tryLock"} form
+ * @param {any} backend
+ * @param {(context: any) => any} fn
  * @param {LockConfig} config
  */
-function readPlan(name, fn, config) {
+async function run(form, backend, fn, config) {
   if (typeof fn !== "function") {
-    throw invalidArgument(`${name}() needs the function to run while the lock is held`);
+    throw invalidArgument(`${form}() needs the function to run while the lock is held`);
   }
-  return readLockConfig(config, `${name}(fn, { key })`);
-}
-
-/**
- * Runs fn and gives the lock back. What fn throws wins over everything else.
- * @param {any} backend
- * @param {Held} held
- * @param {(context: any) => any} fn
- * @param {LockPlan} plan
- */
-async function runHeld(backend, held, fn, plan) {
+  const plan = readLockConfig(config, `${form}(fn, { key })`);
+  const waits = form === "lock";
+  const taking = new Taking(backend, plan, waits);
+  while (taking.held === undefined) taking.hear(await taking.answer());
+  const { held } = taking;
+  if (held === null) return { ok: false, reason: "locked" };
   const startedAt = performance.now();
   let value;
   try {
@@ -65,12 +58,14 @@ async function runHeld(backend, held, fn, plan) {
     throw error;
   }
   const ranForMs = performance.now() - startedAt;
-  await endQuietly(backend, held, plan);
+  const ending = endQuietly(backend, held, plan);
+  if (ending !== undefined) await ending;
   const lost = held.lost();
-  if (lost === undefined) return value;
-  if (plan.throwIfLost) throw lost;
-  warnOfLoss(ranForMs, plan);
-  return value;
+  if (lost !== undefined) {
+    if (plan.throwIfLost) throw lost;
+    warnOfLoss(ranForMs, plan);
+  }
+  return waits ? value : { ok: true, value };
 }
 
 /**
@@ -94,13 +89,18 @@ function warnOfLoss(ranForMs, { ttlMs, autoExtend }) {
  * @param {any} backend
  * @param {Held} held
  * @param {LockPlan} plan
+ * @returns {Promise<unknown> | undefined} nothing when it is done
  */
-export async function endQuietly(backend, held, plan) {
-  try {
-    await held.end();
-  } catch (error) {
+export function endQuietly(backend, held, plan) {
+  const report = (/** @type {unknown} */ error) => {
     const onReleaseError = plan.onReleaseError ?? hooksOf(backend)?.onReleaseError;
     reportReleaseError(error, held.lockId, plan.key, onReleaseError);
+  };
+  try {
+    const ending = held.end();
+    if (ending instanceof Promise) return ending.catch(report);
+  } catch (error) {
+    report(error);
   }
 }
 
