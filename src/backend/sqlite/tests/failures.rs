@@ -88,7 +88,7 @@ async fn a_directory_or_no_directory() {
     let dir = TestDir::new();
     let error = refused(dir.path()).await;
     assert!(error.message.contains("is a directory"), "{error:?}");
-    let error = refused(&dir.path().join("missing/locks.db")).await;
+    let error = refused(&dir.path().join("missing").join("locks.db")).await;
     assert!(error.message.contains("does not exist"), "{error:?}");
     assert!(!dir.path().join("missing").exists());
 }

@@ -1,5 +1,7 @@
 mod failures;
 mod handover;
+// Elsewhere nothing is done where it is called: see `file::local`.
+#[cfg(unix)]
 mod here;
 mod sharing;
 mod store;
