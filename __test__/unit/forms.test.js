@@ -117,6 +117,20 @@ test("tryLock tells what fn returned apart from that it did not run", async () =
   expect(await backend.isLocked(config)).toBe(false);
 });
 
+test("a lock in memory passes to who waits for it within a turn of the event loop", async () => {
+  const backend = createMemoryBackend();
+  const config = { key: newKey() };
+  const first = await hold(backend, config);
+  let isNext = true;
+  const turn = setImmediate(() => (isNext = false));
+  const second = hold(backend, config);
+  await first.release();
+  expect((await second).fence).toBe("000000000000002");
+  expect(isNext).toBe(true);
+  clearImmediate(turn);
+  await backend.close();
+});
+
 describe("a held lock", () => {
   test("has what fn would receive, and its end", async () => {
     const held = await hold(createMemoryBackend(), { key: newKey(), ttlMs: 60_000 });

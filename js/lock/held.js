@@ -5,8 +5,8 @@ import { BAD_TTL, invalidArgument, LockError, replyError, thrownBehind } from ".
 import { offAbort, onAbort, reasonOf } from "../base/signal.js";
 import { isTraced, startTrace } from "../base/tracing.js";
 import { extendLock } from "../native/backend.js";
-import { isAwaited, listen, settled, takeReplies, unlisten } from "../native/bridge.js";
-import { BEAT, ERROR, readReleased } from "../native/replies.js";
+import { isAwaited, listen, settled, takeAlong, unlisten } from "../native/bridge.js";
+import { BEAT, ERROR, readReleased, UNSURE } from "../native/replies.js";
 
 /** @import { ReleaseResult } from "../../index.js" */
 /** @typedef {import("../native/engine.js").Engine} Engine */
@@ -220,19 +220,23 @@ export class Held {
    * @returns {ReleaseResult | Promise<ReleaseResult>} at once where the store answers at once
    */
   end() {
-    this.lost();
+    const trace = this.#startTrace("release");
+    const started = this.#observers.length === 0 ? 0 : performance.now();
+    const { native } = this.#engine;
+    // Who waits for this very lock may have it now, and is told without a wake-up of the loop.
+    const takes = isAwaited();
+    let reply = native.endHold(this.#number, takes, this.#lost !== undefined);
+    if (reply === UNSURE) {
+      this.lost();
+      reply = native.endHold(this.#number, takes, true);
+    }
     this.#ended = true;
     this.#stopFollowing?.();
     if (this.#timer !== undefined) clearTimeout(this.#timer);
-    const trace = this.#startTrace("release");
-    const started = this.#observers.length === 0 ? 0 : performance.now();
-    // Who waits for this very lock may have it now, and is told without a wake-up of the loop.
-    const takes = isAwaited();
-    const reply = this.#engine.native.endHold(this.#number, takes);
     if (typeof reply !== "string") {
       return settled(reply).then((answer) => this.#conclude(answer, trace, started));
     }
-    if (takes) takeReplies();
+    takeAlong(reply);
     return this.#conclude(reply, trace, started);
   }
 

@@ -3,7 +3,7 @@
 import { replyError } from "../base/errors.js";
 import { isTraced, startTrace } from "../base/tracing.js";
 import { settled, settledOrAborted, unlisten } from "../native/bridge.js";
-import { ACQUIRED, LOCKED, readGrant, readProgress } from "../native/replies.js";
+import { ACQUIRED, LOCKED, readGrant, readNumber, readProgress } from "../native/replies.js";
 import { cancelled, checkNotCancelled } from "./config.js";
 import { Held } from "./held.js";
 import { explained } from "./nesting.js";
@@ -111,7 +111,7 @@ export class Taking {
     if (tag === LOCKED) return null;
     if (tag !== ACQUIRED) throw explained(replyError(reply, { key: plan.key }), engine, plan.key);
     const grant = readGrant(reply, plan.key);
-    const number = parseInt(grant.rest);
+    const number = readNumber(grant.rest);
     if (!isFresh && engine.native.heldFor(number) <= leastMs(plan)) return undefined;
     try {
       // A signal may have been aborted between the grant and now.
@@ -128,7 +128,7 @@ export class Taking {
    * @param {string} reply
    */
   #again(reply) {
-    const number = parseInt(readGrant(reply, this.#plan.key).rest);
+    const number = readNumber(readGrant(reply, this.#plan.key).rest);
     unlisten(number);
     return this.#engine.native.holdAgain(number, isCancellable(this.#plan), this.#caller);
   }

@@ -11,6 +11,7 @@ import { replyError } from "../base/errors.js";
 import { offAbort, onAbort } from "../base/signal.js";
 import { forget } from "../base/thrown.js";
 import { ask } from "./questions.js";
+import { YES } from "./replies.js";
 
 /** @typedef {import("./binding.js").NativeBackend} NativeObject */
 /** @typedef {NativeObject & ReturnType<NativeObject["calls"]>} NativeBackend */
@@ -196,14 +197,19 @@ function expect(id, settle) {
   if (untaken) takeReady();
 }
 
-/** Whether an operation waits for a reply that `takeReplies` may find. */
+/** Whether an operation waits for a reply that another one may bring along. */
 export function isAwaited() {
   return pending.size > 0;
 }
 
-/** Takes the replies that are ready, without waiting until they are brought. */
-export function takeReplies() {
-  onBatch(theBridge().take());
+/**
+ * Takes what a reply brings along for another operation, if it does: `1id,reply`.
+ * @param {string} reply
+ */
+export function takeAlong(reply) {
+  if (reply.length === 1 || reply.charCodeAt(0) !== YES) return;
+  const comma = reply.indexOf(",");
+  onBatch([Number(reply.slice(1, comma)), reply.slice(comma + 1)]);
 }
 
 /** Below those of the native side. */

@@ -16,6 +16,7 @@ const EXPIRED = 0x32; // 2
 export const INFO = 0x49; // I lockId(22) fence(15) expiresAtMs , acquiredAtMs , key
 export const ERROR = 0x45; // E {json}
 export const BEAT = 0x42; // B, or B E {json}
+export const UNSURE = "!";
 
 const LOCK_ID_END = 23;
 const FENCE_END = 38;
@@ -36,6 +37,15 @@ export function readGrant(reply, key) {
     expiresAtMs: Number(reply.slice(FENCE_END, comma)),
     rest: reply.slice(comma + 1),
   };
+}
+
+/**
+ * By which the engine knows a hold.
+ * @param {string} rest of its grant
+ */
+export function readNumber(rest) {
+  // Not by `parseInt`, which leaves the compiled code.
+  return Number(rest.slice(0, rest.indexOf(",")));
 }
 
 /**

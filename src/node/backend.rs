@@ -91,20 +91,16 @@ impl Operations {
     /// What `work` wakes goes on here too, before this returns: a lock that is given back is with
     /// the next who waits for it without a detour.
     pub(super) fn here<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.here_unless_taken(work, |_| false)
+        let done = self.completions.in_turn(&self.runtime, work);
+        self.bring_replies();
+        done
     }
 
-    /// The same, where JavaScript may take by itself what is ready then.
-    pub(super) fn here_unless_taken<T>(
-        &self,
-        work: impl FnOnce() -> T,
-        is_taken: impl FnOnce(&T) -> bool,
-    ) -> T {
-        let done = self.completions.in_turn(&self.runtime, work);
-        if !self.taken_at_once && !is_taken(&done) {
+    /// After a turn, if there are any.
+    pub(super) fn bring_replies(&self) {
+        if !self.taken_at_once {
             self.completions.wake_if_ready();
         }
-        done
     }
 
     /// Polls once here: what can be answered at once is, and a request is on its way before the
@@ -225,8 +221,8 @@ impl NativeBackend {
     hold(key: string, ttlMs: number, wait: boolean, autoExtend: boolean, cancellable: boolean, caller: number, limits: Float64Array | null): Answer
     /** For how many milliseconds the lock is still surely held; negative when it is not. */
     heldFor(number: number): number
-    /** Gives the lock back. `takes`: the caller takes what is ready then, if this answers at once. */
-    endHold(number: number, takes: boolean): Answer
+    /** Gives the lock back; unless `knowsLoss` only while it is surely held, else answers `!`. `takes`: who waits may be answered along with this, as `1id,reply`. */
+    endHold(number: number, takes: boolean, knowsLoss: boolean): Answer
   }")]
     pub fn calls<'env>(&self, env: &'env Env) -> napi::Result<Object<'env>> {
         calls::bind(env, &self.0)

@@ -167,6 +167,11 @@ impl Completions {
         self.wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
     }
 
+    /// See [`Queue::take_single`].
+    pub fn take_single(&self) -> Option<(u64, Reply)> {
+        self.queue.take_single()
+    }
+
     pub fn wake_if_ready(&self) {
         if !self.queue.is_empty() {
             self.wake();

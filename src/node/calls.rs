@@ -43,7 +43,7 @@ const CALLS: [(&str, Call); 5] = [
         Either::B(backend.held_for(given.number(0)))
     }),
     ("endHold", |backend, given| {
-        backend.end_hold(given.number(0), given.boolean(1))
+        backend.end_hold(given.number(0), given.boolean(1), given.boolean(2))
     }),
 ];
 

@@ -1,6 +1,7 @@
 //! Waiting for a lock and holding it, as JavaScript calls it. A hold has a number by which
 //! JavaScript speaks of it until it ends.
 
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -178,17 +179,32 @@ impl Operations {
         })
     }
 
-    /// Gives the lock back. `takes`: the caller takes what is ready then, if this answers at once.
-    pub fn end_hold(&self, number: f64, takes: bool) -> Answer {
-        let Some(hold) = self.held.remove(number as u64) else {
-            return Either::A(reply::boolean(false));
+    /// Gives the lock back; unless `knows_loss` only while it is surely held. `takes`: who waits may
+    /// be answered along with this, without a wake-up of the event loop.
+    pub fn end_hold(&self, number: f64, takes: bool, knows_loss: bool) -> Answer {
+        let hold = match self.held.lock().entry(number as u64) {
+            Entry::Vacant(_) => return Either::A(reply::boolean(false)),
+            Entry::Occupied(hold) => {
+                if !knows_loss && self.client.held_for(hold.get()).is_none() {
+                    return Either::A(reply::unsure());
+                }
+                hold.remove()
+            }
         };
         let client = Arc::clone(&self.client);
         let ending = async move { reply::of(client.end(hold).await, reply::released).into() };
-        self.here_unless_taken(
-            || self.poll_once(self.outside_of_single(), ending, None),
-            |answer| takes && matches!(answer, Either::A(_)),
-        )
+        let mut answer = self.completions.in_turn(&self.runtime, || {
+            self.poll_once(self.outside_of_single(), ending, None)
+        });
+        if let Either::A(released) = &mut answer
+            && takes
+            && *released == reply::boolean(true)
+            && let Some((id, reply)) = self.completions.take_single()
+        {
+            reply::append(released, id, reply);
+        }
+        self.bring_replies();
+        answer
     }
 
     /// For how many milliseconds the lock is still surely held; negative when it is not.

@@ -32,6 +32,12 @@ impl Queue {
         std::mem::take(&mut *lock(&self.ready))
     }
 
+    /// If no more than one is ready.
+    pub fn take_single(&self) -> Option<(u64, Reply)> {
+        let mut ready = lock(&self.ready);
+        if ready.len() == 1 { ready.pop() } else { None }
+    }
+
     pub fn is_empty(&self) -> bool {
         lock(&self.ready).is_empty()
     }

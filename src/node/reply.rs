@@ -70,6 +70,18 @@ impl From<Error> for Reply {
     }
 }
 
+/// Not while a loss is unknown.
+pub(super) fn unsure() -> String {
+    "!".to_owned()
+}
+
+/// Another reply, to go along with this one.
+pub(super) fn append(text: &mut String, id: u64, reply: Reply) {
+    push_number(text, id);
+    text.push(',');
+    text.push_str(&reply.deliver());
+}
+
 pub(super) fn locked() -> String {
     "L".to_owned()
 }
