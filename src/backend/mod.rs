@@ -148,6 +148,11 @@ pub trait Backend: Send + Sync + 'static {
     fn watch(&self, _key: &Key) -> Option<Box<dyn Watch>> {
         None
     }
+    /// Whether operations that are started one after the other, on one thread, usually take effect
+    /// in that order.
+    fn keeps_order(&self) -> bool {
+        false
+    }
     /// Whether only this process uses the store, so that a release cannot wake many others.
     fn is_local(&self) -> bool {
         false

@@ -1,5 +1,6 @@
 //! A lock that somebody holds: until when it is surely his, and how it ends.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -291,8 +292,30 @@ impl Client {
                 ExtendOutcome::Missed(miss) => ReleaseOutcome::Missed(miss),
             });
         }
-        let outcome = self.backend.release(hold.lock_id).await?;
-        self.queues.released(&hold.key);
+        self.pass_on(hold.lock_id, &hold.key).await
+    }
+
+    /// Releases the lock, for the first who waits for it here.
+    pub(super) async fn pass_on(&self, lock_id: LockId, key: &Key) -> Result<ReleaseOutcome> {
+        let mut releasing = self.backend.release(lock_id);
+        if !self.backend.keeps_order() {
+            let outcome = releasing.await?;
+            self.queues.released(key);
+            return Ok(outcome);
+        }
+        // The attempt follows on the heels of the release, and not a round trip later. If it was
+        // refused all the same, the answer to the release makes another.
+        let mut asked = None;
+        let mut is_sent = false;
+        let outcome = poll_fn(|context| {
+            let polled = releasing.as_mut().poll(context);
+            if polled.is_pending() && !std::mem::replace(&mut is_sent, true) {
+                asked = self.queues.released(key);
+            }
+            polled
+        })
+        .await?;
+        self.queues.surely_released(key, asked);
         Ok(outcome)
     }
 

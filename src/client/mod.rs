@@ -273,15 +273,17 @@ impl Client {
     /// `key` is a hint: a caller of this process that waits for it is woken.
     pub async fn release(&self, lock_id: LockId, key: Option<Key>) -> Result<ReleaseOutcome> {
         self.check_open()?;
-        let outcome = self.backend.release(lock_id).await?;
-        let hold = self.holds.get(lock_id);
-        if let Some(hold) = &hold {
+        let outcome = match &key {
+            Some(key) => self.pass_on(lock_id, key).await?,
+            None => self.backend.release(lock_id).await?,
+        };
+        if let Some(hold) = self.holds.get(lock_id) {
             hold.lose(hold::lost(
                 "The lock was released while it was still needed",
             ));
-        }
-        if let Some(key) = key.as_ref().or(hold.as_ref().map(|hold| &hold.key)) {
-            self.queues.released(key);
+            if key.is_none() {
+                self.queues.released(&hold.key);
+            }
         }
         Ok(outcome)
     }

@@ -36,6 +36,9 @@ struct Queue {
     watch: Option<Box<dyn Watch>>,
 }
 
+/// The first of a queue, who was asked to try.
+pub(super) struct Asked(Arc<Place>);
+
 struct Place {
     ticket: u64,
     attempt: AtomicBool,
@@ -90,15 +93,34 @@ impl Queues {
     }
 
     /// The key may be free: the first who waits for it tries now.
-    pub fn released(&self, key: &Key) {
+    pub fn released(&self, key: &Key) -> Option<Asked> {
+        self.wake_first(key, |_| true)
+    }
+
+    /// The same; who was asked before is asked again, unless it has the lock.
+    pub fn surely_released(&self, key: &Key, before: Option<Asked>) {
         #[cfg(test)]
-        if Mutation::NobodyWoken.is_on() {
+        if before.is_some() && Mutation::AskedOnce.is_on() {
             return;
         }
-        self.released.fetch_add(1, Ordering::AcqRel);
-        if let Some(first) = self.lock().get(key).and_then(|queue| queue.places.front()) {
-            first.ask_for_attempt();
+        self.wake_first(key, |first| {
+            before.is_none_or(|Asked(before)| Arc::ptr_eq(first, &before))
+        });
+    }
+
+    fn wake_first(&self, key: &Key, is_due: impl FnOnce(&Arc<Place>) -> bool) -> Option<Asked> {
+        #[cfg(test)]
+        if Mutation::NobodyWoken.is_on() {
+            return None;
         }
+        self.released.fetch_add(1, Ordering::AcqRel);
+        let queues = self.lock();
+        let first = queues.get(key)?.places.front()?;
+        if !is_due(first) {
+            return None;
+        }
+        first.ask_for_attempt();
+        Some(Asked(Arc::clone(first)))
     }
 
     #[cfg(test)]

@@ -39,6 +39,8 @@ struct BadLine {
     extends_lost: AtomicU32,
     delay_ms: u64,
     slow_acquires: AtomicU32,
+    slow_releases: AtomicU32,
+    keeps_order: bool,
 }
 
 fn take_one(counter: &AtomicU32) -> bool {
@@ -72,7 +74,14 @@ impl Backend for BadLine {
                 .answer(&self.releases_lost, ReleaseOutcome::Released)
                 .await;
         }
-        self.memory.release(lock_id).await
+        let outcome = self.memory.release(lock_id).await;
+        if take_one(&self.slow_releases) {
+            sleep(Duration::from_millis(self.delay_ms)).await;
+        }
+        outcome
+    }
+    fn keeps_order(&self) -> bool {
+        self.keeps_order
     }
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
         if self.extends_lost.load(Ordering::SeqCst) > 0 {
@@ -235,6 +244,30 @@ async fn a_release_hands_over_at_once() {
     next.await.unwrap().unwrap();
     assert!(released.elapsed() < Duration::from_secs(1));
     assert_eq!(client.queues.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_order_is_kept_the_next_does_not_wait_for_the_answer_to_a_release() {
+    for keeps_order in [true, false] {
+        let client = client(BadLine {
+            delay_ms: 10_000,
+            slow_releases: AtomicU32::new(1),
+            keeps_order,
+            ..BadLine::default()
+        });
+        let held = grant(&client, ttl(60_000)).await;
+        let next = waiting(&client, patient(30_000.0, 60_000));
+        a_moment().await;
+        let started = tokio::time::Instant::now();
+        let release = client.release(held.lock_id, Some(key()));
+        let (released, next) = tokio::join!(release, async {
+            next.await.unwrap().unwrap();
+            started.elapsed()
+        });
+        assert_eq!(released, Ok(ReleaseOutcome::Released));
+        assert_eq!(next < Duration::from_secs(1), keeps_order, "{next:?}");
+        assert_eq!(client.queues.len(), 0);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -116,6 +116,12 @@ impl Backend for RedisBackend {
         self.layout.new_lock_id(key)
     }
 
+    /// What is asked on one thread goes over one connection; of a client of the program nothing is
+    /// known.
+    fn keeps_order(&self) -> bool {
+        matches!(*self.client, Client::Native { .. })
+    }
+
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
         let (place, names) = self.layout.of_key(&request.key);
         if self.layout.of_lock_id(request.lock_id).0 != place {

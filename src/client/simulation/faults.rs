@@ -23,6 +23,8 @@ pub(super) struct Faults {
     pub watches: bool,
     /// Whether a refusal tells until when the other one has the key.
     pub tells_holder: bool,
+    /// Whether the client takes lines for ones that keep the order of requests, which they do not.
+    pub seems_to_keep_order: bool,
     /// The store's clock jumps further than any tolerance.
     pub wild_clock: bool,
     pub over: bool,
@@ -54,6 +56,7 @@ impl Faults {
             watches: random.chance(65),
             tells_holder: random.chance(80),
             wild_clock: bad(random, &[0, 0, 0, 0, 0, 0, 0, 100]) > 0,
+            seems_to_keep_order: random.chance(50),
             over: false,
         }
     }

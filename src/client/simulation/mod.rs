@@ -145,6 +145,11 @@ fn a_release_that_wakes_nobody_is_noticed() {
 }
 
 #[test]
+fn an_early_attempt_that_is_not_made_again_is_noticed() {
+    noticed(Mutation::AskedOnce);
+}
+
+#[test]
 fn one_who_leaves_and_does_not_pass_the_turn_on_is_noticed() {
     noticed(Mutation::TurnKept);
 }

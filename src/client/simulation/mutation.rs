@@ -11,6 +11,7 @@ pub(in crate::client) enum Mutation {
     NotUndone,
     OneLook,
     NobodyWoken,
+    AskedOnce,
     TurnKept,
     LastComeFirst,
     DeadlineForgotten,

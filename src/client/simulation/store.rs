@@ -260,6 +260,10 @@ impl Backend for Line {
         .await
     }
 
+    fn keeps_order(&self) -> bool {
+        self.store.with_faults(|faults| faults.seems_to_keep_order)
+    }
+
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
         if !self.store.with_faults(|faults| faults.watches) {
             return None;
