@@ -1,7 +1,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::{TokenServer, sleep_ms};
 use crate::backend::firestore::FirestoreConfig;
@@ -55,12 +57,15 @@ async fn a_token_is_replaced_before_it_expires_and_nobody_waits_for_it() {
     assert_eq!(token(&tokens).await, first);
     assert_eq!(server.asked().len(), 1);
     tokio::time::pause();
-    tokio::time::advance(std::time::Duration::from_secs(11)).await;
+    tokio::time::advance(Duration::from_secs(11)).await;
     tokio::time::resume();
     assert_eq!(token(&tokens).await, first);
-    while token(&tokens).await == first {
-        sleep_ms(5).await;
-    }
+    let replaced = async {
+        while token(&tokens).await == first {
+            sleep_ms(5).await;
+        }
+    };
+    timeout(Duration::from_secs(20), replaced).await.unwrap();
     assert_eq!(server.asked().len(), 2);
 }
 
