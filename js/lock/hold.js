@@ -14,7 +14,7 @@ import { Taking } from "./take.js";
  * @param {LockConfig} config
  */
 export function holdWith(backend, config) {
-  return takeHandle("hold", true, backend, config);
+  return takeHandle("hold", backend, config);
 }
 
 /**
@@ -22,18 +22,17 @@ export function holdWith(backend, config) {
  * @param {LockConfig} config
  */
 export function tryHoldWith(backend, config) {
-  return takeHandle("tryHold", false, backend, config);
+  return takeHandle("tryHold", backend, config);
 }
 
 /**
- * @param {string} name
- * @param {boolean} wait
+ * @param {"hold" | "tryHold"} form
  * @param {any} backend
  * @param {LockConfig} config
  */
-async function takeHandle(name, wait, backend, config) {
-  const plan = readLockConfig(config, `${name}({ key })`);
-  const taking = new Taking(backend, plan, wait);
+async function takeHandle(form, backend, config) {
+  const plan = readLockConfig(config, `${form}({ key })`);
+  const taking = new Taking(backend, plan, form === "hold");
   while (taking.held === undefined) taking.hear(await taking.answer());
   return taking.held && handleOf(backend, taking.held, plan);
 }

@@ -298,18 +298,13 @@ impl Client {
     /// Releases the lock, for the first who waits for it here.
     pub(super) async fn pass_on(&self, lock_id: LockId, key: &Key) -> Result<ReleaseOutcome> {
         let mut releasing = self.backend.release(lock_id);
-        if !self.backend.keeps_order() {
-            let outcome = releasing.await?;
-            self.queues.released(key);
-            return Ok(outcome);
-        }
-        // The attempt follows on the heels of the release, and not a round trip later. If it was
-        // refused all the same, the answer to the release makes another.
+        // Where order is kept, the attempt follows on the heels of the release, and not a round trip
+        // later. If it was refused all the same, the answer to the release makes another.
+        let mut asks_early = self.backend.keeps_order();
         let mut asked = None;
-        let mut is_sent = false;
         let outcome = poll_fn(|context| {
             let polled = releasing.as_mut().poll(context);
-            if polled.is_pending() && !std::mem::replace(&mut is_sent, true) {
+            if polled.is_pending() && std::mem::take(&mut asks_early) {
                 asked = self.queues.released(key);
             }
             polled

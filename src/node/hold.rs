@@ -198,7 +198,7 @@ impl Operations {
         });
         if let Either::A(released) = &mut answer
             && takes
-            && *released == reply::boolean(true)
+            && released == reply::DONE
             && let Some((id, reply)) = self.completions.take_single()
         {
             reply::append(released, id, reply);

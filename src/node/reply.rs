@@ -128,9 +128,12 @@ pub(super) fn milliseconds(moment: Moment) -> u64 {
     u64::try_from(moment.since_start().as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Of a release that found its lock.
+pub(super) const DONE: &str = "1";
+
 pub(super) fn released(outcome: ReleaseOutcome) -> String {
     match outcome {
-        ReleaseOutcome::Released => "1".to_owned(),
+        ReleaseOutcome::Released => DONE.to_owned(),
         ReleaseOutcome::Missed(miss) => missed(miss),
     }
 }
