@@ -131,6 +131,14 @@ pub trait Backend: Send + Sync + 'static {
         self.acquire(request)
     }
     async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome>;
+    /// The same of a lock that this backend acquired, where knowing its key saves the store a step.
+    fn release_of<'a>(
+        &'a self,
+        lock_id: LockId,
+        _key: &'a Key,
+    ) -> BoxFuture<'a, Result<ReleaseOutcome>> {
+        self.release(lock_id)
+    }
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome>;
     async fn is_locked(&self, key: &Key) -> Result<bool>;
     /// Only live locks are found.

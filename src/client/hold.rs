@@ -297,7 +297,7 @@ impl Client {
 
     /// Releases the lock, for the first who waits for it here.
     pub(super) async fn pass_on(&self, lock_id: LockId, key: &Key) -> Result<ReleaseOutcome> {
-        let mut releasing = self.backend.release(lock_id);
+        let mut releasing = self.backend.release_of(lock_id, key);
         // Where order is kept, the attempt follows on the heels of the release, and not a round trip
         // later. If it was refused all the same, the answer to the release makes another.
         let mut asks_early = self.backend.keeps_order();

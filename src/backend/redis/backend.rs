@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 
 use super::client::Client;
 use super::config::{ClientConfig, RedisConfig};
@@ -62,6 +63,19 @@ impl RedisBackend {
             cleanup_in_is_locked,
             cleaning: Arc::default(),
         }
+    }
+
+    async fn release_with(&self, lock_id: LockId, keys: &[&str]) -> Result<ReleaseOutcome> {
+        let call = Call {
+            script: &scripts::RELEASE,
+            keys,
+            args: Args {
+                lean: &[lock_id.as_str()],
+                documented: &[lock_id.as_str(), TOLERANCE_MS],
+            },
+        };
+        let (place, _) = self.layout.of_lock_id(lock_id);
+        reply::released(self.client.run(place, &call).await?)
     }
 
     /// Nobody waits for it, and there is never more than one at a time.
@@ -143,16 +157,24 @@ impl Backend for RedisBackend {
     }
 
     async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
-        let (place, names) = self.layout.of_lock_id(lock_id);
-        let call = Call {
-            script: &scripts::RELEASE,
-            keys: &[&names.index_key(lock_id)?],
-            args: Args {
-                lean: &[lock_id.as_str()],
-                documented: &[lock_id.as_str(), TOLERANCE_MS],
-            },
-        };
-        reply::released(self.client.run(place, &call).await?)
+        let (_, names) = self.layout.of_lock_id(lock_id);
+        self.release_with(lock_id, &[&names.index_key(lock_id)?])
+            .await
+    }
+
+    fn release_of<'a>(
+        &'a self,
+        lock_id: LockId,
+        key: &'a Key,
+    ) -> BoxFuture<'a, Result<ReleaseOutcome>> {
+        if !self.client.is_lone_server() {
+            return self.release(lock_id);
+        }
+        Box::pin(async move {
+            let (_, names) = self.layout.of_key(key);
+            let (index, lock) = (names.index_key(lock_id)?, names.lock_key(key)?);
+            self.release_with(lock_id, &[&index, &lock]).await
+        })
     }
 
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
@@ -173,7 +195,7 @@ impl Backend for RedisBackend {
         let (place, names) = self.layout.of_key(key);
         let call = Call {
             script: &scripts::IS_LOCKED,
-            keys: &[&names.lock_keys(key)?.lock],
+            keys: &[&names.lock_key(key)?],
             args: Args::same(&[]),
         };
         match reply::presence(self.client.run(place, &call).await?)? {
@@ -192,7 +214,7 @@ impl Backend for RedisBackend {
         let (place, key, lock_id) = match query {
             LookupQuery::Key(key) => {
                 let (place, names) = self.layout.of_key(key);
-                (place, names.lock_keys(key)?.lock, "")
+                (place, names.lock_key(key)?, "")
             }
             LookupQuery::LockId(lock_id) => {
                 let (place, names) = self.layout.of_lock_id(*lock_id);
@@ -244,7 +266,7 @@ impl Backend for RedisBackend {
         let call = Call {
             script: &scripts::FORCE_RELEASE,
             keys: &[
-                &names.lock_keys(key)?.lock,
+                &names.lock_key(key)?,
                 // The holder's is found there, unless its name had to be shortened: then it stays
                 // until its time is over, and leads nowhere.
                 &names.index_start(),
@@ -279,7 +301,7 @@ impl Backend for RedisBackend {
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
         let (place, names) = self.layout.of_key(key);
-        self.client.watch(place, &names.lock_keys(key).ok()?.lock)
+        self.client.watch(place, &names.lock_key(key).ok()?)
     }
 
     fn obstacle(&self) -> Option<Error> {

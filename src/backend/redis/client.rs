@@ -20,6 +20,8 @@ use crate::event_loop::EventLoop;
 
 pub(super) enum Client {
     Native {
+        /// Not one of a cluster.
+        lone: bool,
         /// By the places of the layout.
         links: Vec<Link>,
         watching: Watching,
@@ -76,6 +78,7 @@ impl Client {
             Link::new(topology, place, &dialer, connect_timeout, home)
         };
         Ok(Self::Native {
+            lone: !topology.is_cluster(),
             links: places.clone().map(link).collect(),
             watching: Watching::new(&topology, places, &dialer, connect_timeout),
         })
@@ -87,6 +90,11 @@ impl Client {
             Self::Native { .. } => Form::Lean,
             Self::Foreign(_) => Form::Documented,
         }
+    }
+
+    /// Whether our own connection leads to a server that has all keys, and takes any of them together.
+    pub(super) fn is_lone_server(&self) -> bool {
+        matches!(self, Self::Native { lone: true, .. })
     }
 
     /// What the script answered, which is about a lock in this place.
@@ -115,7 +123,10 @@ impl Client {
     }
 
     pub(super) fn close(&self) {
-        if let Self::Native { links, watching } = self {
+        if let Self::Native {
+            links, watching, ..
+        } = self
+        {
             watching.close();
             links.iter().for_each(Link::close);
         }

@@ -59,6 +59,10 @@ impl Keyspace {
         })
     }
 
+    pub(crate) fn lock_key(&self, key: &Key) -> Result<String> {
+        Ok(self.lock_keys(key)?.lock)
+    }
+
     /// Whether a key, as it stands, could name a fence counter or an index of another key.
     fn is_dangerous(&self, key: &str) -> bool {
         match key.split_once(':') {

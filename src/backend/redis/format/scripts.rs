@@ -60,8 +60,11 @@ macro_rules! script {
 
 type Static = LazyLock<Script>;
 
-pub(crate) static ACQUIRE: Static = script!("acquire", "documented_acquire": "acquire");
-pub(crate) static RELEASE: Static = script!("release", "documented": "release");
+pub(crate) static ACQUIRE: Static =
+    script!("acquire", "documented_acquire": "acquire", "acquire_one");
+pub(crate) static RELEASE: Static = script!("release", "documented": "release", "release_one");
+/// Calls of the two above, any number of them.
+pub(crate) static TOGETHER: Static = script!("together": "acquire", "release", "together");
 pub(crate) static EXTEND: Static = script!("extend", "documented": "extend");
 pub(crate) static LOOKUP: Static = script!("lookup", "documented": "lookup");
 pub(crate) static IS_LOCKED: Static = script!("isLocked": "lock_id", "is_locked");

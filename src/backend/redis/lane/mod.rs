@@ -4,9 +4,10 @@
 //! It only speeds up what the [`link`](super::transport::link) can do as well: it is made when the link is up,
 //! they end together, and what it cannot take goes over the link.
 //!
-//! [`wire`] is its socket, [`resp`] the protocol on it.
+//! [`wire`] is its socket, [`resp`] the protocol on it; [`together`]: requests that share a script.
 
 pub(super) mod resp;
+mod together;
 pub(super) mod wire;
 
 use std::collections::VecDeque;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use redis::Value;
+use redis::{ServerErrorKind, Value};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +27,7 @@ use crate::backend::redis::format::scripts::{Call, Script};
 use crate::backend::redis::transport::watchdog::Watchdog;
 use crate::error::{Error, Result};
 use crate::event_loop::{Event, EventLoop, Interest, Watched};
+use together::Together;
 use wire::Wire;
 
 /// Requests that may wait for their answers.
@@ -79,7 +81,10 @@ impl LaneSlot {
 
 struct State {
     wire: Wire,
+    /// Whether several requests may share a script.
+    joins: bool,
     /// Not yet written: those of `gathered` requests.
+    together: Together,
     output: Vec<u8>,
     gathered: usize,
     /// As many are written together: callers that were answered together often ask again together.
@@ -91,19 +96,71 @@ struct State {
     input: Vec<u8>,
     /// In the order in which the server will answer.
     waiting: VecDeque<Request>,
+    /// How many of them each answer of the server is for.
+    replies: VecDeque<usize>,
     /// How many of them nobody waits for any more, as their time was up.
     given_up: usize,
     answered: Instant,
 }
 
+impl State {
+    fn add(&mut self, call: &Call<'_>) {
+        if self.joins && Together::takes(call) {
+            if self.together.is_full() {
+                self.join();
+            }
+            self.together.add(call);
+        } else {
+            self.join();
+            let is_known = remembers(&mut self.known, call.script);
+            resp::write_call(&mut self.output, call, is_known);
+            self.replies.push_back(1);
+        }
+    }
+
+    /// Those who could share a script do so.
+    fn join(&mut self) {
+        let known = &mut self.known;
+        let calls = self
+            .together
+            .write(&mut self.output, |script| remembers(known, script));
+        if calls > 0 {
+            self.replies.push_back(calls);
+        }
+    }
+
+    /// Whether all is written.
+    fn write(&mut self) -> bool {
+        self.join();
+        self.gathered = 0;
+        self.wire.write(&mut self.output)
+    }
+}
+
+/// Whether the server has the script. If not, it will after this request.
+fn remembers(known: &mut Vec<&'static Script>, script: &'static Script) -> bool {
+    let is_known = known.iter().any(|known| ptr::eq(*known, script));
+    if !is_known {
+        known.push(script);
+    }
+    is_known
+}
+
+/// Whether the server has forgotten the script.
+fn is_unknown(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
+}
+
 struct Request {
     /// Nothing when it was given up.
-    answer: Option<oneshot::Sender<Result<Value>>>,
+    answer: Option<Asker>,
     since: Instant,
 }
 
-pub(crate) type Answer = oneshot::Receiver<Result<Value>>;
-type Answers = Vec<(oneshot::Sender<Result<Value>>, Result<Value>)>;
+/// Nothing when the request has to be made again, for itself. The server has not done it.
+pub(crate) type Answer = oneshot::Receiver<Result<Option<Value>>>;
+type Asker = oneshot::Sender<Result<Option<Value>>>;
+type Answers = Vec<(Asker, Result<Option<Value>>)>;
 
 impl Lane {
     /// The server at the other end must have been greeted.
@@ -112,6 +169,7 @@ impl Lane {
         home: Arc<dyn EventLoop>,
         limit: Duration,
         link_over: CancellationToken,
+        joins: bool,
     ) -> Arc<Self> {
         let lane = Arc::new(Self {
             socket: Arc::clone(&wire.socket),
@@ -122,12 +180,15 @@ impl Lane {
             link_over,
             state: Mutex::new(State {
                 wire,
+                joins,
+                together: Together::default(),
                 output: Vec::new(),
                 gathered: 0,
                 part: 1,
                 known: Vec::new(),
                 input: Vec::new(),
                 waiting: VecDeque::new(),
+                replies: VecDeque::new(),
                 given_up: 0,
                 answered: Instant::now(),
             }),
@@ -152,11 +213,7 @@ impl Lane {
             return None;
         }
         let (answer, answered) = oneshot::channel();
-        let is_known = state.known.iter().any(|known| ptr::eq(*known, call.script));
-        if !is_known {
-            state.known.push(call.script);
-        }
-        resp::write_call(&mut state.output, call, is_known);
+        state.add(call);
         state.gathered += 1;
         state.waiting.push_back(Request {
             answer: Some(answer),
@@ -164,7 +221,7 @@ impl Lane {
         });
         self.watchdog.started();
         let wait_for_more = here && self.home.is_gathering() && state.gathered < state.part;
-        if !wait_for_more && !Self::write(&mut state) {
+        if !wait_for_more && !state.write() {
             self.home.nudge();
         }
         Some(answered)
@@ -183,12 +240,6 @@ impl Lane {
         let lost = self.fail(&mut self.lock(), error::lost().outcome_unknown());
         deliver(lost);
         self.home.nudge();
-    }
-
-    /// Whether all is written.
-    fn write(state: &mut State) -> bool {
-        state.gathered = 0;
-        state.wire.write(&mut state.output)
     }
 
     /// Reads what is there. Whether anything was.
@@ -214,12 +265,24 @@ impl Lane {
         let mut rest = state.input.as_slice();
         while let Some((value, after)) = resp::read_value(rest)? {
             rest = after;
-            // An answer to no question: whose the next one is cannot be known.
-            let request = state.waiting.pop_front().ok_or_else(error::not_redis)?;
-            self.watchdog.ended();
-            match request.answer {
-                Some(answer) => answers.push((answer, Ok(value))),
-                None => state.given_up -= 1,
+            let mut take = |value| {
+                // An answer to no question: whose the next one is cannot be known.
+                let request = state.waiting.pop_front().ok_or_else(error::not_redis)?;
+                self.watchdog.ended();
+                match request.answer {
+                    Some(answer) => answers.push((answer, Ok(value))),
+                    None => state.given_up -= 1,
+                }
+                Ok(())
+            };
+            if is_unknown(&value) {
+                state.known.clear();
+            }
+            match state.replies.pop_front() {
+                None | Some(1) => take(Some(value))?,
+                Some(calls) => together::answers(calls, value)?
+                    .into_iter()
+                    .try_for_each(take)?,
             }
         }
         if rest.len() > resp::MAX_BYTES {
@@ -255,6 +318,8 @@ impl Lane {
     fn fail(&self, state: &mut State, failure: Error) -> Answers {
         self.over.cancel();
         state.output.clear();
+        state.together = Together::default();
+        state.replies.clear();
         let lost = state.waiting.drain(..).filter_map(|request| {
             self.watchdog.ended();
             request.answer
@@ -266,7 +331,7 @@ impl Lane {
         let tick = || {
             let mut state = self.lock();
             // The loop's thread may be busy with something else since it gathered this.
-            Self::write(&mut state);
+            state.write();
             let oldest = state.waiting.front().map(|request| request.since.elapsed());
             drop(state);
             if oldest.is_some_and(|age| age >= self.limit) {
@@ -310,9 +375,9 @@ impl Watched for Lane {
             }
         }
         if !answers.is_empty() {
-            state.part = state.wire.part_of(answers.len());
+            state.part = state.wire.part_of(answers.len() + state.waiting.len());
         }
-        let written = Self::write(&mut state);
+        let written = state.write();
         drop(state);
         if going && self.over.is_cancelled() {
             self.link_over.cancel();

@@ -3,36 +3,54 @@
 use redis::Value;
 
 use crate::backend::redis::error;
-use crate::backend::redis::format::scripts::Call;
+use crate::backend::redis::format::scripts::{Call, Script};
 use crate::error::Result;
 
 /// Deeper than any of our replies.
 pub(crate) const MAX_DEPTH: usize = 4;
 const END: &[u8] = b"\r\n";
+/// For so many values room is made before they are there.
+const MOST_ROOM: usize = 16;
 /// Larger than any of them: a page of locks is the largest.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
 
 /// Appends the call: by its script's hash when the server knows the script, else with its text.
 pub(crate) fn write_call(out: &mut Vec<u8>, call: &Call<'_>, is_known: bool) {
-    write_header(out, b'*', 3 + call.keys.len() + call.args.lean.len());
-    if is_known {
-        out.extend_from_slice(b"$7\r\nEVALSHA\r\n");
-        write_text(out, &call.script.lean.hash);
-    } else {
-        out.extend_from_slice(b"$4\r\nEVAL\r\n");
-        write_text(out, call.script.lean.text);
-    }
-    let mut digits = [0; 20];
-    let count = decimal(call.keys.len(), &mut digits);
-    write_header(out, b'$', count.len());
-    out.extend_from_slice(count);
-    out.extend_from_slice(b"\r\n");
-    for value in call.keys.iter().chain(call.args.lean) {
+    let (keys, args) = (call.keys, call.args.lean);
+    write_start(out, call.script, is_known, keys.len(), args.len());
+    for value in keys.iter().chain(args) {
         write_text(out, value);
     }
 }
 
-fn write_text(out: &mut Vec<u8>, text: &str) {
+/// What stands before so many keys and arguments.
+pub(super) fn write_start(
+    out: &mut Vec<u8>,
+    script: &Script,
+    is_known: bool,
+    keys: usize,
+    args: usize,
+) {
+    write_header(out, b'*', 3 + keys + args);
+    if is_known {
+        out.extend_from_slice(b"$7\r\nEVALSHA\r\n");
+        write_text(out, &script.lean.hash);
+    } else {
+        out.extend_from_slice(b"$4\r\nEVAL\r\n");
+        write_text(out, script.lean.text);
+    }
+    write_number(out, keys);
+}
+
+pub(super) fn write_number(out: &mut Vec<u8>, number: usize) {
+    let mut digits = [0; 20];
+    let digits = decimal(number, &mut digits);
+    write_header(out, b'$', digits.len());
+    out.extend_from_slice(digits);
+    out.extend_from_slice(END);
+}
+
+pub(super) fn write_text(out: &mut Vec<u8>, text: &str) {
     write_header(out, b'$', text.len());
     out.extend_from_slice(text.as_bytes());
     out.extend_from_slice(b"\r\n");
@@ -96,7 +114,7 @@ fn read(bytes: &[u8], depth: usize) -> Result<Option<(Value, &[u8])>> {
             if depth == MAX_DEPTH {
                 return Err(error::not_redis());
             }
-            let mut values = Vec::new();
+            let mut values = Vec::with_capacity(count.min(MOST_ROOM));
             let mut rest = rest;
             for _ in 0..count {
                 let Some((value, after)) = read(rest, depth + 1)? else {

@@ -10,26 +10,38 @@ const READ_BYTES: usize = 1 << 14;
 /// What one turn reads at most: others want theirs too.
 const MOST_READS: usize = 64;
 
-/// Requests that are made together are written in parts: the server works on one while the next is
-/// made.
+/// Requests are written in parts: the server works on one while the next is made.
 const PARTS: usize = 4;
+/// A smaller one does not make up for what its first request waits.
+const SMALLEST_PART: usize = 3;
 const LARGEST_PART: usize = 16;
 /// With TLS each part is a record, which costs the server as much as a request does: one for all,
 /// as long as it fits.
 const LARGEST_TLS_PART: usize = 64;
 
 pub(crate) struct Wire {
+    /// What is read comes here first.
+    buffer: Box<[u8]>,
     /// A stream socket of any family: only what all of them can do is used.
     pub(crate) socket: Arc<TcpStream>,
-    pub(crate) tls: Option<Box<ClientConnection>>,
+    tls: Option<Box<ClientConnection>>,
 }
 
 impl Wire {
-    /// How many of the requests that are made together should be written at once.
-    pub(crate) fn part_of(&self, together: usize) -> usize {
+    pub(crate) fn new(socket: TcpStream, tls: Option<Box<ClientConnection>>) -> Self {
+        Self {
+            buffer: vec![0; READ_BYTES].into(),
+            socket: Arc::new(socket),
+            tls,
+        }
+    }
+
+    /// How many requests should be written at once where there are so many under way.
+    pub(crate) fn part_of(&self, under_way: usize) -> usize {
         match self.tls {
-            None => (together / PARTS).clamp(1, LARGEST_PART),
-            Some(_) => together.clamp(1, LARGEST_TLS_PART),
+            None if under_way < PARTS * SMALLEST_PART => 1,
+            None => (under_way / PARTS).min(LARGEST_PART),
+            Some(_) => under_way.clamp(1, LARGEST_TLS_PART),
         }
     }
 
@@ -37,7 +49,7 @@ impl Wire {
     pub(crate) fn read(&mut self, input: &mut Vec<u8>) -> io::Result<()> {
         for _ in 0..MOST_READS {
             let read = match &mut self.tls {
-                None => read_plain(&self.socket, input),
+                None => read_plain(&self.socket, &mut self.buffer, input),
                 Some(tls) => read_tls(&self.socket, tls, input),
             };
             match read {
@@ -85,15 +97,13 @@ impl Wire {
 }
 
 /// Whether there may be more.
-fn read_plain(mut socket: &TcpStream, input: &mut Vec<u8>) -> io::Result<bool> {
-    let before = input.len();
-    input.resize(before + READ_BYTES, 0);
-    let read = socket.read(&mut input[before..]);
-    let bytes = *read.as_ref().unwrap_or(&0);
-    input.truncate(before + bytes);
-    match read? {
+fn read_plain(mut socket: &TcpStream, buffer: &mut [u8], input: &mut Vec<u8>) -> io::Result<bool> {
+    match socket.read(buffer)? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        bytes => Ok(bytes == READ_BYTES),
+        bytes => {
+            input.extend_from_slice(&buffer[..bytes]);
+            Ok(bytes == buffer.len())
+        }
     }
 }
 

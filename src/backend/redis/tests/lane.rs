@@ -50,6 +50,14 @@ const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(100);
 
 fn set_up(limit: Duration) -> Setup {
+    set_up_with(limit, false)
+}
+
+fn set_up_to_join(limit: Duration) -> Setup {
+    set_up_with(limit, true)
+}
+
+fn set_up_with(limit: Duration, joins: bool) -> Setup {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     socket.set_nonblocking(true).unwrap();
@@ -57,15 +65,12 @@ fn set_up(limit: Duration) -> Setup {
     server.set_read_timeout(Some(SHORT)).unwrap();
     let home = Arc::new(Loop::default());
     let link_over = CancellationToken::new();
-    let wire = Wire {
-        socket: Arc::new(socket),
-        tls: None,
-    };
     let lane = Lane::open(
-        wire,
+        Wire::new(socket, None),
         Arc::clone(&home) as Arc<dyn EventLoop>,
         limit,
         link_over.clone(),
+        joins,
     );
     let slot = LaneSlot::default();
     slot.set(lane);
@@ -99,20 +104,35 @@ impl Setup {
         loop {
             self.turn();
             match answer.try_recv() {
-                Ok(answer) => return answer,
+                Ok(answer) => return answer.map(|answer| answer.expect("an answer")),
                 Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
             }
         }
     }
 
+    /// So many are made, and answered together.
+    async fn were_under_way(&mut self, count: usize) {
+        self.home.gathering.store(false, Ordering::SeqCst);
+        let answers: Vec<_> = (0..count).map(|_| self.send("x").unwrap()).collect();
+        assert_eq!(self.arrived(), count);
+        self.says(&":1\r\n".repeat(count));
+        for answer in answers {
+            assert_eq!(self.answer(answer).await, Ok(Value::Int(1)));
+        }
+    }
+
     /// How many requests arrived, by the end of a moment without any.
     fn arrived(&mut self) -> usize {
+        self.arrived_text().matches("EVAL").count()
+    }
+
+    fn arrived_text(&mut self) -> String {
         let mut bytes = vec![0; 1 << 16];
         let mut total = Vec::new();
         while let Ok(read @ 1..) = self.server.read(&mut bytes) {
             total.extend_from_slice(&bytes[..read]);
         }
-        String::from_utf8(total).unwrap().matches("EVAL").count()
+        String::from_utf8(total).unwrap()
     }
 
     fn says(&mut self, text: &str) {
@@ -160,33 +180,130 @@ async fn only_for_the_thread_of_the_loop() {
 #[tokio::test]
 async fn gathered_requests_are_written_in_parts_and_at_the_next_turn() {
     let mut setup = set_up(LONG);
-    let first: Vec<_> = (0..8).map(|_| setup.send("first").unwrap()).collect();
-    assert_eq!(setup.arrived(), 8);
-    setup.says(&":1\r\n".repeat(8));
-    for answer in first {
-        assert_eq!(setup.answer(answer).await, Ok(Value::Int(1)));
-    }
-    // Eight were answered together, so parts have two.
+    // Of twelve that are under way each part has three.
+    setup.were_under_way(12).await;
     setup.home.gathering.store(true, Ordering::SeqCst);
-    let _one = setup.send("second").unwrap();
+    let _gathered = ["a", "b"].map(|name| setup.send(name).unwrap());
     assert_eq!(setup.arrived(), 0);
-    let _two = setup.send("third").unwrap();
-    assert_eq!(setup.arrived(), 2);
-    let _three = setup.send("fourth").unwrap();
+    let _third = setup.send("c").unwrap();
+    assert_eq!(setup.arrived(), 3);
+    let _fourth = setup.send("d").unwrap();
     assert_eq!(setup.arrived(), 0);
     setup.turn();
     assert_eq!(setup.arrived(), 1);
 }
 
 #[tokio::test]
-async fn what_a_busy_loop_does_not_write_is_written_all_the_same() {
-    let mut setup = set_up(SHORT);
-    let first: Vec<_> = (0..8).map(|_| setup.send("first").unwrap()).collect();
-    setup.says(&":1\r\n".repeat(8));
-    for answer in first {
+async fn a_few_requests_are_written_one_by_one() {
+    let mut setup = set_up(LONG);
+    setup.were_under_way(11).await;
+    setup.home.gathering.store(true, Ordering::SeqCst);
+    let _answer = setup.send("a").unwrap();
+    assert_eq!(setup.arrived(), 1);
+}
+
+/// Gathers these requests and writes them. What arrives.
+async fn joined(setup: &mut Setup, names: &[&str]) -> (Vec<Answer>, String) {
+    setup.were_under_way(64).await;
+    setup.home.gathering.store(true, Ordering::SeqCst);
+    let answers = names.iter().map(|name| setup.send(name).unwrap());
+    let answers = answers.collect();
+    setup.turn();
+    (answers, setup.arrived_text())
+}
+
+#[tokio::test]
+async fn gathered_requests_share_a_script_and_each_gets_its_answer() {
+    let mut setup = set_up_to_join(LONG);
+    let (answers, text) = joined(&mut setup, &["a", "b", "c"]).await;
+    assert_eq!(text.matches("EVAL").count(), 1);
+    let values = ["3", "a", "b", "c", "1", "a", "1", "b", "1", "c"];
+    let values: String = values.map(|value| format!("$1\r\n{value}\r\n")).concat();
+    assert!(text.ends_with(&values), "{text}");
+
+    setup.says("*3\r\n:1\r\n-WRONGTYPE x\r\n*2\r\n:3\r\n:4\r\n");
+    let [a, b, c] = answers.try_into().unwrap();
+    assert_eq!(setup.answer(a).await, Ok(Value::Int(1)));
+    assert!(matches!(
+        setup.answer(b).await,
+        Ok(Value::ServerError(error)) if error.code() == "WRONGTYPE"
+    ));
+    let pair = Value::Array(vec![Value::Int(3), Value::Int(4)]);
+    assert_eq!(setup.answer(c).await, Ok(pair));
+
+    // By its hash from now on, and a request that is alone has its own script.
+    let (answers, text) = joined(&mut setup, &["d", "e"]).await;
+    assert_eq!(text.matches("EVALSHA").count(), 1);
+    setup.says("*2\r\n:1\r\n:1\r\n");
+    for answer in answers {
         assert_eq!(setup.answer(answer).await, Ok(Value::Int(1)));
     }
-    assert_eq!(setup.arrived(), 8);
+    let (_answers, text) = joined(&mut setup, &["f"]).await;
+    assert!(text.contains(&scripts::RELEASE.lean.hash), "{text}");
+}
+
+#[tokio::test]
+async fn what_is_refused_as_a_whole_is_asked_for_one_by_one() {
+    for refusal in ["NOSCRIPT x", "NOPERM x"] {
+        let mut setup = set_up_to_join(LONG);
+        let (answers, _) = joined(&mut setup, &["a", "b"]).await;
+        setup.says(&format!("-{refusal}\r\n"));
+        for mut answer in answers {
+            let answer = loop {
+                setup.turn();
+                if let Ok(answer) = answer.try_recv() {
+                    break answer;
+                }
+            };
+            assert_eq!(answer, Ok(None));
+        }
+        // A server that forgot the script is told again.
+        let (_answers, text) = joined(&mut setup, &["c", "d"]).await;
+        assert_eq!(text.contains("EVALSHA"), refusal != "NOSCRIPT x");
+    }
+}
+
+#[tokio::test]
+async fn answers_that_do_not_fit_the_requests_end_it() {
+    for nonsense in [":1\r\n", "*1\r\n:1\r\n", "*3\r\n:1\r\n:2\r\n:3\r\n"] {
+        let mut setup = set_up_to_join(LONG);
+        let (answers, _) = joined(&mut setup, &["a", "b"]).await;
+        setup.says(nonsense);
+        for answer in answers {
+            let error = setup.answer(answer).await.unwrap_err();
+            assert_eq!(error.code, ErrorCode::Internal);
+            assert!(error.outcome_unknown);
+        }
+        assert_eq!(setup.turn(), Interest::Nothing);
+    }
+}
+
+#[tokio::test]
+async fn other_requests_keep_their_place_and_a_script_takes_only_so_many() {
+    let mut setup = set_up_to_join(LONG);
+    setup.were_under_way(64).await;
+    setup.home.gathering.store(true, Ordering::SeqCst);
+    let first = setup.send("a").unwrap();
+    let lookup = setup.slot.send(&Call {
+        script: &scripts::LOOKUP,
+        keys: &["b"],
+        args: Args::same(&["b"]),
+    });
+    let last = setup.send("c").unwrap();
+    setup.turn();
+    assert_eq!(setup.arrived(), 3);
+    setup.says(":1\r\n:2\r\n:3\r\n");
+    for (answer, expected) in [(first, 1), (lookup.unwrap(), 2), (last, 3)] {
+        assert_eq!(setup.answer(answer).await, Ok(Value::Int(expected)));
+    }
+    let (_answers, text) = joined(&mut setup, &["x"; 40]).await;
+    assert_eq!(text.matches("EVAL").count(), 3);
+}
+
+#[tokio::test]
+async fn what_a_busy_loop_does_not_write_is_written_all_the_same() {
+    let mut setup = set_up(SHORT);
+    setup.were_under_way(12).await;
     setup.home.gathering.store(true, Ordering::SeqCst);
     let _answer = setup.send("second").unwrap();
     while setup.arrived() == 0 {
@@ -266,7 +383,7 @@ async fn what_came_before_a_reset_is_answered_and_the_rest_fails_in_the_same_tur
     // Closed before the requests were read, it resets the connection.
     drop(setup);
     assert_eq!(lane.turn(Event::Broken), Interest::Nothing);
-    assert_eq!(first.try_recv().unwrap(), Ok(Value::Int(1)));
+    assert_eq!(first.try_recv().unwrap(), Ok(Some(Value::Int(1))));
     let error = second.try_recv().unwrap().unwrap_err();
     assert_eq!(error.code, ErrorCode::ServiceUnavailable);
     assert!(error.outcome_unknown);

@@ -129,6 +129,7 @@ impl Dialer {
         node: &Node,
         home: Arc<dyn EventLoop>,
         link_over: CancellationToken,
+        joins: bool,
     ) -> Result<Arc<Lane>> {
         let unreachable = |cause| error::unreachable(node, cause);
         let wire = match node {
@@ -144,11 +145,7 @@ impl Dialer {
                         (stream, Some(Box::new(tls)))
                     }
                 };
-                let socket = stream.into_std().map_err(unreachable)?;
-                Wire {
-                    socket: Arc::new(socket),
-                    tls,
-                }
+                Wire::new(stream.into_std().map_err(unreachable)?, tls)
             }
             #[cfg(unix)]
             Node::Unix { path } => {
@@ -157,15 +154,13 @@ impl Dialer {
                     .map_err(unreachable)?;
                 let stream = self.greeted(node, stream).await?;
                 let socket = stream.into_std().map_err(unreachable)?;
-                Wire {
-                    socket: Arc::new(std::os::fd::OwnedFd::from(socket).into()),
-                    tls: None,
-                }
+                Wire::new(std::os::fd::OwnedFd::from(socket).into(), None)
             }
             #[cfg(not(unix))]
             Node::Unix { .. } => return Err(no_unix_sockets()),
         };
-        Ok(Lane::open(wire, home, self.operation_timeout, link_over))
+        let limit = self.operation_timeout;
+        Ok(Lane::open(wire, home, limit, link_over, joins))
     }
 
     /// Greets the server as for any other connection, and takes the stream back from the driver.

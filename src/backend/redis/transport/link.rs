@@ -100,11 +100,12 @@ impl Link {
                     .await
                     .map_err(|_| error::lost().outcome_unknown())??,
                 // In a box, as what comes below: the future of the usual case stays small.
-                None => Box::pin(connection.ask(&call.by_hash())).await?,
+                None => Some(Box::pin(connection.ask(&call.by_hash())).await?),
             };
             match answer {
-                Value::ServerError(error) => refused = Some((connection, error)),
-                value => return Ok(value),
+                Some(Value::ServerError(error)) => refused = Some((connection, error)),
+                Some(value) => return Ok(value),
+                None => {}
             }
         }
         Box::pin(self.run_with_trouble(call, refused)).await
@@ -326,13 +327,15 @@ fn open_lane(shared: &Shared, connection: &Connection) {
         ..shared.dialer.clone()
     };
     let limit = shared.connect_timeout;
+    // In a cluster the keys of a script must be of one place.
+    let joins = !shared.topology.is_cluster();
     let (node, slot, over) = (
         connection.node().clone(),
         connection.lane(),
         connection.over(),
     );
     tokio::spawn(async move {
-        let dialling = timeout(limit, dialer.dial_lane(&node, home, over.clone()));
+        let dialling = timeout(limit, dialer.dial_lane(&node, home, over.clone(), joins));
         if let Some(Ok(Ok(lane))) = over.run_until_cancelled(dialling).await {
             slot.set(lane);
             over.cancelled().await;

@@ -52,6 +52,10 @@ impl Topology {
         !matches!(self, Self::Server(_))
     }
 
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+
     /// `limit` bounds each server that is asked for the way.
     pub(crate) async fn connect(
         &self,

@@ -1,35 +1,36 @@
--- Takes the lock unless a live one is there.
--- KEYS: lock, index, fence counter
+-- Takes the lock unless a live one is there. `counter` is that of its fences.
 -- Returns {1, fence, expiresAtMs}, or 0 when it is locked. In the lean form {fence as a number,
 -- expiresAtMs}, or, of the lock that is there, {for how long, in negative milliseconds, expiresAtMs}.
 -- Nothing is written before all checks are done.
-
-local now = now_ms()
-local stored = redis.call('GET', KEYS[1])
-if stored then
-  local expires = read(stored)
-  if not expires then return redis.error_reply(NOT_A_LOCK) end
-  if expires > now - TOLERANCE_MS then
-    if not LEAN then return 0 end
-    local left = expires - now
-    -- Others may have stored it so that Redis does not remove it at its end.
-    if left < 0 then left = left + TOLERANCE_MS end
-    return {-1 - left, expires}
+local function acquire(lock, index, counter, lock_id, ttl_ms, key_in_json)
+  local now = now_ms()
+  local stored = redis.call('GET', lock)
+  if stored then
+    local expires = read(stored)
+    if not expires then return redis.error_reply(NOT_A_LOCK) end
+    if expires > now - TOLERANCE_MS then
+      if not LEAN then return 0 end
+      local left = expires - now
+      -- Others may have stored it so that Redis does not remove it at its end.
+      if left < 0 then left = left + TOLERANCE_MS end
+      return {-1 - left, expires}
+    end
   end
+
+  -- The counter goes back when it is used up (FENCE_MAX) or was never one of ours.
+  local fence = redis.call('INCR', counter)
+  if fence > 900000000000000 or fence < 1 then
+    redis.call('DECR', counter)
+    return redis.error_reply('SGFENCE counter out of range')
+  end
+
+  local expires = now + ttl_ms
+  local data = string.format(
+    '{"lockId":"%s","expiresAtMs":%.0f,"acquiredAtMs":%.0f,"key":"%s","fence":"%015.0f"}',
+    lock_id, expires, now, key_in_json, fence)
+  redis.call('SET', lock, data, 'PX', ttl_ms)
+  redis.call('SET', index, lock, 'PX', ttl_ms)
+  if LEAN then return {fence, expires} end
+  return {1, string.format('%015.0f', fence), expires}
 end
 
--- The counter goes back when it is used up (FENCE_MAX) or was never one of ours.
-local fence = redis.call('INCR', KEYS[3])
-if fence > 900000000000000 or fence < 1 then
-  redis.call('DECR', KEYS[3])
-  return redis.error_reply('SGFENCE counter out of range')
-end
-
-local expires = now + ttl_ms
-local data = string.format(
-  '{"lockId":"%s","expiresAtMs":%.0f,"acquiredAtMs":%.0f,"key":"%s","fence":"%015.0f"}',
-  lock_id, expires, now, key_in_json, fence)
-redis.call('SET', KEYS[1], data, 'PX', ttl_ms)
-redis.call('SET', KEYS[2], KEYS[1], 'PX', ttl_ms)
-if LEAN then return {fence, expires} end
-return {1, string.format('%015.0f', fence), expires}

@@ -1,17 +1,26 @@
--- Deletes a lock that is held with this lockId.
--- KEYS: index
+-- Deletes a lock that is held with this lockId. Where it is stored may be known; else, and when it is
+-- not there, the index tells.
 -- Returns 1 released, 0 held by another, -1 not found, -2 expired.
+local function release(index, lock_id, lock)
+  -- Who knows where it is has acquired it: it was stored so that Redis removes it at its end.
+  local known = lock and redis.call('GET', lock)
+  if known and string.find(known, '"lockId":"' .. lock_id .. '"', 1, true) then
+    redis.call('DEL', lock, index)
+    return 1
+  end
 
-local lock_key = redis.call('GET', KEYS[1])
-if not lock_key then return -1 end
-local stored = redis.call('GET', lock_key)
-if not stored then return -1 end
-local expires, owned = read(stored, lock_id)
-if not expires then return redis.error_reply(NOT_A_LOCK) end
-if expires <= now_ms() - TOLERANCE_MS then
-  redis.call('DEL', lock_key, KEYS[1])
-  return -2
+  lock = redis.call('GET', index)
+  if not lock then return -1 end
+  local stored = redis.call('GET', lock)
+  if not stored then return -1 end
+  local expires, owned = read(stored, lock_id)
+  if not expires then return redis.error_reply(NOT_A_LOCK) end
+  if expires <= now_ms() - TOLERANCE_MS then
+    redis.call('DEL', lock, index)
+    return -2
+  end
+  if not owned then return 0 end
+  redis.call('DEL', lock, index)
+  return 1
 end
-if not owned then return 0 end
-redis.call('DEL', lock_key, KEYS[1])
-return 1
+

@@ -16,9 +16,13 @@ local function read(stored, lock_id)
   return expires, not lock_id or data.lockId == lock_id
 end
 
+local now
 local function now_ms()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
+  if not now then
+    local time = redis.call('TIME')
+    now = time[1] * 1000 + math.floor(time[2] / 1000)
+  end
+  return now
 end
 
 local NOT_A_LOCK = 'SGDATA not a lock'
