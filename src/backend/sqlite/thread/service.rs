@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::desk::{Desk, Work};
@@ -22,6 +23,7 @@ use crate::lock::time::system_now_ms;
 /// More operations than this do not share a transaction, so that other processes get their turn.
 const MAX_BATCH: usize = 256;
 const CROWD_LASTS: Duration = Duration::from_millis(100);
+const STAYS_AWAKE: Duration = Duration::from_micros(200);
 const LONGEST_GATHER: Duration = Duration::from_micros(500);
 
 pub(super) struct Service {
@@ -31,6 +33,8 @@ pub(super) struct Service {
     incoming: Receiver<Job>,
     /// What came in and is not in a transaction yet.
     waiting: VecDeque<Job>,
+    /// The last operation came soon after the one before.
+    is_awake: bool,
     /// When there was last more than one operation to do.
     last_crowd: Option<Instant>,
     /// Some that wait for the disk were passed over by the last batch.
@@ -60,6 +64,7 @@ impl Service {
             desk,
             incoming,
             waiting: VecDeque::new(),
+            is_awake: false,
             last_crowd: None,
             syncs_next: false,
             last_sync: Sync::default(),
@@ -71,9 +76,9 @@ impl Service {
     pub(super) fn serve(&mut self) {
         loop {
             if self.waiting.is_empty() {
-                match self.incoming.recv() {
-                    Ok(job) => self.waiting.push_back(job),
-                    Err(_) => return,
+                match self.next_job() {
+                    Some(job) => self.waiting.push_back(job),
+                    None => return,
                 }
             }
             let mut batch = self.next_batch();
@@ -94,6 +99,22 @@ impl Service {
             }
             self.write_back();
         }
+    }
+
+    /// Nothing when no more can come. While operations follow quickly the thread stays awake for the
+    /// next: it takes longer to wake it than to run one.
+    fn next_job(&mut self) -> Option<Job> {
+        let since = Instant::now();
+        while self.is_awake && since.elapsed() < STAYS_AWAKE {
+            match self.incoming.try_recv() {
+                Ok(job) => return Some(job),
+                Err(TryRecvError::Empty) => thread::yield_now(),
+                Err(TryRecvError::Disconnected) => return None,
+            }
+        }
+        let job = self.incoming.recv().ok()?;
+        self.is_awake = since.elapsed() < STAYS_AWAKE;
+        Some(job)
     }
 
     /// Those that need not wait for the disk go first, but not twice in a row before the others.
