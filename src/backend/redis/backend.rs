@@ -144,13 +144,14 @@ impl Backend for RedisBackend {
         let keys = names.lock_keys(&request.key)?;
         let index = names.index_key(request.lock_id)?;
         let (lock_id, key) = (request.lock_id.as_str(), request.key.as_str());
-        let ttl_ms = request.ttl.ms().to_string();
+        let mut digits = itoa::Buffer::new();
+        let ttl_ms = digits.format(request.ttl.ms());
         let call = Call {
             script: &scripts::ACQUIRE,
             keys: &[&keys.lock, &index, &keys.fence],
             args: Args {
-                lean: &[lock_id, &ttl_ms, &json::escape(key)],
-                documented: &[lock_id, &ttl_ms, TOLERANCE_MS, &keys.lock, key],
+                lean: &[lock_id, ttl_ms, &json::escape(key)],
+                documented: &[lock_id, ttl_ms, TOLERANCE_MS, &keys.lock, key],
             },
         };
         reply::acquired(self.client.form(), self.client.run(place, &call).await?)

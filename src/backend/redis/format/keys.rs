@@ -39,15 +39,14 @@ impl Keyspace {
 
     pub(crate) fn lock_keys(&self, key: &Key) -> Result<LockKeys> {
         let key = key.as_str();
-        let dangerous = self.is_dangerous(key);
         let start = &self.start;
-        if !dangerous && self.outer.is_empty() && self.is_short(start.len() + key.len()) {
+        if self.is_plain(key) {
             return Ok(LockKeys {
                 lock: [start, key].concat(),
                 fence: [start, "fence:", start, key].concat(),
             });
         }
-        let base = if dangerous {
+        let base = if self.is_dangerous(key) {
             hashed_storage_key(&self.prefix, key, BUDGET)?
         } else {
             storage_key(&self.prefix, key, BUDGET)?
@@ -60,7 +59,17 @@ impl Keyspace {
     }
 
     pub(crate) fn lock_key(&self, key: &Key) -> Result<String> {
+        if self.is_plain(key.as_str()) {
+            return Ok([&self.start, key.as_str()].concat());
+        }
         Ok(self.lock_keys(key)?.lock)
+    }
+
+    /// Whether its names are just put together, as most are.
+    fn is_plain(&self, key: &str) -> bool {
+        self.outer.is_empty()
+            && self.is_short(self.start.len() + key.len())
+            && !self.is_dangerous(key)
     }
 
     /// Whether a key, as it stands, could name a fence counter or an index of another key.
@@ -205,7 +214,9 @@ mod tests {
             let Ok(keyspace) = Keyspace::new(prefix, "") else { return Ok(()) };
             let lock = storage_key(prefix, &key, BUDGET).unwrap();
             let fence = storage_key(prefix, &format!("fence:{lock}"), BUDGET).unwrap();
-            prop_assert_eq!(keyspace.lock_keys(&Key::new(&key).unwrap()).unwrap(), LockKeys { lock, fence });
+            let key = Key::new(&key).unwrap();
+            prop_assert_eq!(&keyspace.lock_key(&key).unwrap(), &lock);
+            prop_assert_eq!(keyspace.lock_keys(&key).unwrap(), LockKeys { lock, fence });
             let id = LockId::generate();
             let index = storage_key(prefix, &format!("id:{}", id.as_str()), BUDGET).unwrap();
             prop_assert_eq!(keyspace.index_key(id).unwrap(), index);
