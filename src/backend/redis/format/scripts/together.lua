@@ -10,6 +10,8 @@ local function failed(cause)
   return {err = string.find(text, '^%u+ ') and text or 'ERR ' .. text}
 end
 
+-- Looking up what is global takes longer.
+local KEYS, ARGV = KEYS, ARGV
 local answers, key, arg = {}, 0, 1
 while ARGV[arg] do
   local keys, ok, answer = ARGV[arg]
