@@ -150,14 +150,15 @@ impl Client {
         }
     }
 
-    /// Waits for the lock and holds it; nothing when a single attempt failed.
-    pub async fn hold(
+    /// Waits for the lock and holds it; nothing when a single attempt failed. Not an async function,
+    /// which would keep a second copy of the request.
+    pub fn hold(
         self: Arc<Self>,
         request: HoldRequest,
         cancel: Option<CancellationToken>,
-    ) -> Settled<Option<Arc<Hold>>> {
+    ) -> impl Future<Output = Settled<Option<Arc<Hold>>>> + Send + 'static {
         let progress = Progress::start(request.wait, self.host.now());
-        self.hold_from(request, progress, cancel).await
+        self.hold_from(request, progress, cancel)
     }
 
     /// Gives a lock back that its caller could not use any more, and goes on waiting for it.
