@@ -125,9 +125,11 @@ test("a lock in memory passes to who waits for it within a turn of the event loo
   const turn = setImmediate(() => (isNext = false));
   const second = hold(backend, config);
   await first.release();
-  expect((await second).fence).toBe("000000000000002");
+  const next = await second;
+  expect(next.fence).toBe("000000000000002");
   expect(isNext).toBe(true);
   clearImmediate(turn);
+  await next.release();
   await backend.close();
 });
 
