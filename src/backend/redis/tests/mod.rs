@@ -6,6 +6,7 @@ mod lane;
 mod looking_around;
 mod operations;
 mod server;
+mod together;
 mod watch;
 mod watch_deployments;
 mod watch_faults;

@@ -1,14 +1,7 @@
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use redis::Value;
-
 use super::server::{Server, Via, over_both, request, ttl};
-use crate::backend::redis::format::reply;
-use crate::backend::redis::format::scripts::{self, Form};
-use crate::backend::redis::lane::resp;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss,
     ReleaseOutcome,
@@ -27,7 +20,7 @@ over_both!(
     the_time_tolerance_and_the_cleanup_guard,
 );
 
-fn granted(outcome: AcquireOutcome) -> (u64, u64) {
+pub(super) fn granted(outcome: AcquireOutcome) -> (u64, u64) {
     match outcome {
         AcquireOutcome::Acquired {
             fence,
@@ -38,7 +31,7 @@ fn granted(outcome: AcquireOutcome) -> (u64, u64) {
 }
 
 /// Checks that it is locked and, where that is told, for how long in milliseconds.
-fn assert_locked(via: Via, outcome: AcquireOutcome, expected: RangeInclusive<u64>) {
+pub(super) fn assert_locked(via: Via, outcome: AcquireOutcome, expected: RangeInclusive<u64>) {
     let AcquireOutcome::Locked(holder) = outcome else {
         panic!("it is not locked")
     };
@@ -396,88 +389,6 @@ async fn a_clients_own_prefix_is_kept_outside() {
         backend.release(lock.lock_id).await.unwrap(),
         ReleaseOutcome::Released
     );
-}
-
-/// The keys and the arguments of a call, as the lane sends them.
-type Parts = (Vec<String>, Vec<String>);
-
-fn acquire_of(request: &AcquireRequest) -> Parts {
-    let (key, lock_id) = (request.key.as_str(), request.lock_id.as_str());
-    let lock = format!("syncguard:{key}");
-    let fence = format!("syncguard:fence:{lock}");
-    let args = [lock_id, "30000", key].map(str::to_owned);
-    (vec![lock, index_of(request), fence], args.into())
-}
-
-/// With the name of the lock, or by the index alone.
-fn release_of(request: &AcquireRequest, lock: Option<&str>) -> Parts {
-    let mut keys = vec![index_of(request)];
-    keys.extend(lock.map(str::to_owned));
-    (keys, vec![request.lock_id.as_str().to_owned()])
-}
-
-fn index_of(request: &AcquireRequest) -> String {
-    format!("syncguard:id:{}", request.lock_id.as_str())
-}
-
-fn together(server: &Server, calls: &[Parts]) -> Vec<Value> {
-    let keys: Vec<_> = calls.iter().flat_map(|(keys, _)| keys).collect();
-    let mut command = redis::cmd("EVAL");
-    command.arg(scripts::TOGETHER.lean.text).arg(keys.len());
-    command.arg(keys);
-    for (keys, args) in calls {
-        command.arg(keys.len()).arg(args);
-    }
-    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    stream.write_all(&command.get_packed_command()).unwrap();
-    let (mut answer, mut bytes) = (Vec::new(), [0; 1024]);
-    loop {
-        let read = stream.read(&mut bytes).unwrap();
-        answer.extend_from_slice(&bytes[..read]);
-        match resp::read_value(&answer).unwrap() {
-            Some((Value::Array(answers), b"")) => return answers,
-            None => {}
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-#[tokio::test]
-async fn calls_that_share_a_script_do_what_they_do_alone() {
-    let server = Server::start(&[]).await;
-    let backend = server.backend("");
-    let [a, b, again, odd] = ["a", "b", "a", "odd"].map(|key| request(key, 30_000));
-    let _: () = server.run(&["SADD", "syncguard:odd", "x"]).await;
-    let calls = [&a, &b, &again, &odd].map(acquire_of);
-    let mut answers = together(&server, &calls).into_iter();
-    let mut next = || reply::acquired(Form::Lean, answers.next().unwrap());
-    assert_eq!(granted(next().unwrap()).0, 1);
-    assert_eq!(granted(next().unwrap()).0, 1);
-    assert_locked(Via::Connection, next().unwrap(), 29_000..=30_001);
-    let Some(Value::ServerError(error)) = answers.next() else {
-        panic!("of another type, and no error");
-    };
-    assert_eq!(error.code(), "WRONGTYPE");
-
-    // One that is not there, one where another is, one that is given back before the next wants it.
-    let calls = [
-        release_of(&odd, None),
-        release_of(&again, Some("syncguard:a")),
-        release_of(&a, Some("syncguard:a")),
-        acquire_of(&again),
-        release_of(&b, None),
-        release_of(&b, Some("syncguard:b")),
-    ];
-    let answers = together(&server, &calls);
-    let released = [0, 1, 2, 4, 5].map(|call| answers[call].clone());
-    assert_eq!(released, [-1, -1, 1, 1, -1].map(Value::Int));
-    let (fence, expires_at_ms) = granted(reply::acquired(Form::Lean, answers[3].clone()).unwrap());
-    assert_eq!(fence, 2);
-    let found = backend.lookup(&LookupQuery::LockId(again.lock_id)).await;
-    assert_eq!(found.unwrap().unwrap().expires_at_ms, expires_at_ms);
-    assert!(!backend.is_locked(&b.key).await.unwrap());
-    let left: Vec<String> = server.run(&["KEYS", "syncguard:id:*"]).await;
-    assert_eq!(left, [index_of(&again)]);
 }
 
 #[tokio::test]
