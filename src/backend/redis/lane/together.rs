@@ -74,21 +74,15 @@ impl Together {
         out: &mut Vec<u8>,
         is_known: impl FnOnce(&'static Script) -> bool,
     ) -> usize {
-        let (keys, args) = (self.keys.count, self.args.count);
         let calls = mem::take(&mut self.calls);
-        match (calls, self.script.take()) {
+        let (script, args, bytes) = match (calls, self.script.take()) {
             (0, _) | (_, None) => return 0,
-            (1, Some(alone)) => {
-                resp::write_start(out, alone, is_known(alone), keys, args - 1);
-                out.extend_from_slice(&self.keys.bytes);
-                out.extend_from_slice(&self.args.bytes[self.start..]);
-            }
-            _ => {
-                resp::write_start(out, &TOGETHER, is_known(&TOGETHER), keys, args);
-                out.extend_from_slice(&self.keys.bytes);
-                out.extend_from_slice(&self.args.bytes);
-            }
-        }
+            (1, Some(alone)) => (alone, self.args.count - 1, &self.args.bytes[self.start..]),
+            _ => (&*TOGETHER, self.args.count, &self.args.bytes[..]),
+        };
+        resp::write_start(out, script, is_known(script), self.keys.count, args);
+        out.extend_from_slice(&self.keys.bytes);
+        out.extend_from_slice(bytes);
         self.keys.clear();
         self.args.clear();
         calls
