@@ -39,4 +39,28 @@ describe.each([true, false])("with prepare: %s", (prepare) => {
     expect(proxy.take()).toEqual(ONE);
     await backend.close();
   });
+
+  test("many in flight need far fewer messages than there are operations", async () => {
+    const names = tables();
+    await setupSchema(process.env.POSTGRES_URL, names);
+    const url = new URL(process.env.POSTGRES_URL);
+    url.port = proxy.port;
+    const backend = await open({ url: url.href, ...names, prepare });
+    const [callers, rounds] = [32, 20];
+    // So that connecting is not counted.
+    await Promise.all(Array.from({ length: callers }, (_, i) => backend.isLocked({ key: `${i}` })));
+    proxy.take();
+    await Promise.all(
+      Array.from({ length: callers }, async (_, index) => {
+        for (let round = 1; round <= rounds; round++) {
+          const held = await backend.acquire({ key: `${index}`, ttlMs });
+          expect(Number(held.fence)).toBe(round);
+          expect(await held.release()).toEqual({ ok: true });
+        }
+      }),
+    );
+    const messages = proxy.take().sent.replaceAll(/[^Q]/g, "").length;
+    expect(messages).toBeLessThan((2 * callers * rounds) / 2);
+    await backend.close();
+  });
 });

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 use tokio_postgres::SimpleQueryRow;
 
 use super::client::Client;
@@ -13,6 +14,7 @@ use super::error;
 use super::report;
 use super::sql::key::{self, StoredKey};
 use super::sql::{Arg, Removal, Schema};
+use super::together::{Request, Together, Wanted};
 use super::watch::Watches;
 use crate::backend::report::Finding;
 use crate::backend::{
@@ -29,8 +31,9 @@ pub struct PostgresBackend {
     cleaning_up: Arc<AtomicBool>,
     /// Nothing behind a pooler that is known to keep no session.
     watches: Option<Watches>,
+    together: Together,
     /// The role may not tell those who wait.
-    silent: AtomicBool,
+    silent: Arc<AtomicBool>,
     warnings: Warnings,
 }
 
@@ -42,27 +45,62 @@ impl PostgresBackend {
         let (locks, cleanup_in_is_locked) = (config.locks.quoted(), config.cleanup_in_is_locked);
         let keeps_sessions = config.prepare;
         let client = Client::new(config)?;
+        let silent = Arc::default();
         Ok(Self {
             schema,
             cleanup_in_is_locked,
             cleaning_up: Arc::default(),
             watches: keeps_sessions.then(|| Watches::new(client.clone(), locks, warnings.clone())),
+            together: Together::new(client.clone(), Arc::clone(&silent)),
             client,
-            silent: AtomicBool::new(false),
+            silent,
             warnings,
         })
     }
 
+    async fn acquire_alone(&self, wanted: &Wanted, deadline: Instant) -> Result<AcquireOutcome> {
+        let StoredKey { key, user_key } = &wanted.stored;
+        let statements = self.client.statements();
+        let rows = self
+            .client
+            .rows_by(
+                deadline,
+                &[
+                    (&statements.take_turn, &[Arg::Text(key), Arg::TimeLeft]),
+                    (
+                        &statements.acquire,
+                        &[
+                            Arg::Text(key),
+                            Arg::Text(wanted.lock_id.as_str()),
+                            Arg::Int(wanted.ttl.ms()),
+                            Arg::Text(user_key),
+                        ],
+                    ),
+                ],
+            )
+            .await?;
+        acquired(rows.last().ok_or_else(|| unexpected().outcome_unknown())?)
+    }
+
     /// A notification is never needed: where the role may not send it, the lock is removed without.
-    async fn remove(&self, removal: &Removal, by: &str) -> Result<Option<SimpleQueryRow>> {
+    async fn remove(
+        &self,
+        removal: &Removal,
+        by: &str,
+        deadline: Instant,
+    ) -> Result<Option<SimpleQueryRow>> {
         let args = [Arg::Text(by)];
+        let remove = async |statement| {
+            let rows = self.client.rows_by(deadline, &[(statement, &args)]).await;
+            Ok(rows?.pop())
+        };
         if !self.silent.load(Ordering::Relaxed) {
-            match self.client.call(&[(&removal.telling, &args)]).await {
+            match remove(&removal.telling).await {
                 Err(error) if error::is_forbidden(&error) => {}
                 answer => return answer,
             }
         }
-        let row = self.client.call(&[(&removal.silent, &args)]).await?;
+        let row = remove(&removal.silent).await?;
         if !self.silent.swap(true, Ordering::Relaxed) {
             self.warnings.debug(
                 "The PostgreSQL role may not execute pg_notify or pg_try_advisory_xact_lock: \
@@ -81,12 +119,7 @@ impl PostgresBackend {
         let cleaning_up = Arc::clone(&self.cleaning_up);
         let silent = self.silent.load(Ordering::Relaxed);
         tokio::spawn(async move {
-            let removal = &client.statements().clean_up;
-            let statement = if silent {
-                &removal.silent
-            } else {
-                &removal.telling
-            };
+            let statement = client.statements().clean_up.statement(silent);
             // Best effort: the next one tries again.
             let _ = client.call(&[(statement, &[Arg::Text(&key)])]).await;
             cleaning_up.store(false, Ordering::Relaxed);
@@ -101,34 +134,33 @@ impl Backend for PostgresBackend {
     }
 
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        let StoredKey { key, user_key } = StoredKey::of(&request.key)?;
-        let statements = self.client.statements();
-        let row = self
-            .client
-            .call(&[
-                (&statements.take_turn, &[Arg::Text(&key), Arg::TimeLeft]),
-                (
-                    &statements.acquire,
-                    &[
-                        Arg::Text(&key),
-                        Arg::Text(request.lock_id.as_str()),
-                        Arg::Int(request.ttl.ms()),
-                        Arg::Text(&user_key),
-                    ],
-                ),
-            ])
-            .await?
-            .ok_or_else(|| unexpected().outcome_unknown())?;
-        acquired(&row)
+        let wanted = Arc::new(Wanted {
+            stored: StoredKey::of(&request.key)?,
+            lock_id: request.lock_id,
+            ttl: request.ttl,
+        });
+        let deadline = self.client.deadline();
+        let _under_way = self.together.enter();
+        let request = Request::Acquire(Arc::clone(&wanted));
+        match self.together.ask(request, deadline).await? {
+            Some(row) => acquired(&row),
+            None => self.acquire_alone(&wanted, deadline).await,
+        }
     }
 
     async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
+        let deadline = self.client.deadline();
+        let _under_way = self.together.enter();
         let removal = &self.client.statements().release;
-        let row = self
-            .remove(removal, lock_id.as_str())
+        let row = match self
+            .together
+            .ask(Request::Release(lock_id), deadline)
             .await?
-            .ok_or_else(unexpected)?;
-        Ok(match missed(&row)? {
+        {
+            None => self.remove(removal, lock_id.as_str(), deadline).await?,
+            row => row,
+        };
+        Ok(match missed(&row.ok_or_else(unexpected)?)? {
             None => ReleaseOutcome::Released,
             Some(miss) => ReleaseOutcome::Missed(miss),
         })
@@ -195,7 +227,8 @@ impl Backend for PostgresBackend {
     async fn force_release(&self, key: &Key) -> Result<bool> {
         let StoredKey { key, .. } = StoredKey::of(key)?;
         let removal = &self.client.statements().force_release;
-        Ok(self.remove(removal, &key).await?.is_some())
+        let removed = self.remove(removal, &key, self.client.deadline()).await?;
+        Ok(removed.is_some())
     }
 
     async fn report(&self) -> Result<Vec<Finding>> {

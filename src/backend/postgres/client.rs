@@ -71,6 +71,11 @@ impl Client {
         lock(&self.obstacle).clone()
     }
 
+    /// Until when what begins now must have ended.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.operation_timeout
+    }
+
     /// As [`rows`](Self::rows). Returns the last row.
     pub(super) async fn call(&self, call: Call<'_>) -> Result<Option<SimpleQueryRow>> {
         Ok(self.rows(call).await?.pop())
@@ -78,21 +83,31 @@ impl Client {
 
     /// Runs the statements as one transaction, in one round trip.
     pub(super) async fn rows(&self, call: Call<'_>) -> Result<Vec<SimpleQueryRow>> {
-        self.send(|session, left| self.pool.manager().write(session, call, left))
-            .await
+        self.rows_by(self.deadline(), call).await
+    }
+
+    pub(super) async fn rows_by(
+        &self,
+        deadline: Instant,
+        call: Call<'_>,
+    ) -> Result<Vec<SimpleQueryRow>> {
+        self.send(deadline, |session, left| {
+            self.pool.manager().write(session, call, left)
+        })
+        .await
     }
 
     /// Runs what does not fit a [`Call`].
     pub(super) async fn ask(&self, message: &str) -> Result<Vec<SimpleQueryRow>> {
-        self.send(|_, _| message.to_owned()).await
+        self.send(self.deadline(), |_, _| message.to_owned()).await
     }
 
     /// `write` gets the session and how long the server may take.
     async fn send(
         &self,
+        deadline: Instant,
         write: impl Fn(&Session, Duration) -> String,
     ) -> Result<Vec<SimpleQueryRow>> {
-        let deadline = Instant::now() + self.operation_timeout;
         loop {
             let session = self.session(deadline).await?;
             let left = deadline.saturating_duration_since(Instant::now());

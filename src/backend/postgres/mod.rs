@@ -16,6 +16,7 @@ mod report;
 mod sql;
 #[cfg(all(test, unix))]
 mod tests;
+mod together;
 mod watch;
 
 pub use backend::PostgresBackend;

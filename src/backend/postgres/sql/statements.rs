@@ -19,7 +19,9 @@ pub(crate) const COUNTERS: &str = "syncguard_fence_counters";
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Arg<'a> {
     Text(&'a str),
+    Texts(&'a [&'a str]),
     Int(u64),
+    Ints(&'a [u64]),
     /// How long the server may take, in milliseconds.
     TimeLeft,
 }
@@ -65,12 +67,18 @@ impl Removal {
             silent: statement("NULL"),
         }
     }
+
+    pub(crate) fn statement(&self, silent: bool) -> &Statement {
+        if silent { &self.silent } else { &self.telling }
+    }
 }
 
 pub(crate) struct Statements {
     pub take_turn: Statement,
     pub acquire: Statement,
+    pub acquire_together: Statement,
     pub release: Removal,
+    pub release_together: Removal,
     pub extend: Statement,
     pub is_locked: Statement,
     pub clean_up: Removal,
@@ -87,7 +95,12 @@ impl Statements {
         Self {
             take_turn: statement(include_str!("take_turn.sql"), "text, bigint"),
             acquire: statement(include_str!("acquire.sql"), "text, text, bigint, text"),
+            acquire_together: statement(
+                include_str!("acquire_together.sql"),
+                "text[], text[], bigint[], text[]",
+            ),
             release: removal(include_str!("release.sql"), "text"),
+            release_together: removal(include_str!("release_together.sql"), "text[]"),
             extend: statement(include_str!("extend.sql"), "text, bigint"),
             is_locked: statement(include_str!("is_locked.sql"), "text"),
             clean_up: removal(include_str!("clean_up.sql"), "text"),
@@ -103,8 +116,11 @@ impl Statements {
         [
             &self.take_turn,
             &self.acquire,
+            &self.acquire_together,
             &self.release.telling,
             &self.release.silent,
+            &self.release_together.telling,
+            &self.release_together.silent,
             &self.extend,
             &self.is_locked,
             &self.clean_up.telling,
@@ -180,7 +196,9 @@ fn push_filled_in(out: &mut String, text: &str, args: &[Arg<'_>], left_ms: u64) 
 fn push_arg(out: &mut String, arg: Arg<'_>, left_ms: u64) {
     match arg {
         Arg::Text(text) => push_literal(out, text),
+        Arg::Texts(texts) => push_literal(out, &array(texts)),
         Arg::Int(number) => out.push_str(&number.to_string()),
+        Arg::Ints(numbers) => push_literal(out, &array(numbers)),
         Arg::TimeLeft => out.push_str(&left_ms.to_string()),
     }
 }
@@ -203,6 +221,23 @@ fn push_literal(out: &mut String, text: &str) {
         out.push(character);
     }
     out.push('\'');
+}
+
+/// An array as PostgreSQL reads it from a text.
+fn array(elements: &[impl ToString]) -> String {
+    let mut out = String::from("{");
+    for element in elements {
+        out.push_str(if out.len() > 1 { ",\"" } else { "\"" });
+        for character in element.to_string().chars() {
+            if matches!(character, '"' | '\\') {
+                out.push('\\');
+            }
+            out.push(character);
+        }
+        out.push('"');
+    }
+    out.push('}');
+    out
 }
 
 /// Comments explain the files; the server need not read them again and again.

@@ -5,4 +5,5 @@ mod operations;
 mod pooler;
 mod server;
 mod sharing;
+mod together;
 mod watch;
