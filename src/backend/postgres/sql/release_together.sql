@@ -1,10 +1,19 @@
--- Several releases in one transaction. $1 lockIds. What has no row in the answer is asked for alone,
--- which tells why: see release.sql. Where a row is locked, all of it fails soon: one must not make
--- the others wait.
+-- Several releases in one transaction. $1 lockIds. See release.sql. Where a row is locked, all of it
+-- fails soon, and each is asked for alone: one must not make the others wait.
 WITH relaxed AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '100', true)
+),
+released AS (
+    DELETE FROM syncguard_locks USING relaxed
+    WHERE lock_id = ANY ($1::text[])
+        AND expires_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 1000
+    RETURNING lock_id, tell_waiters
 )
-DELETE FROM syncguard_locks USING relaxed
-WHERE lock_id = ANY ($1::text[])
-    AND expires_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 1000
-RETURNING 'done', lock_id, tell_waiters
+SELECT
+    CASE
+        WHEN asked.lock_id IN (SELECT lock_id FROM released) THEN 'done'
+        WHEN EXISTS (SELECT FROM syncguard_locks WHERE lock_id = asked.lock_id) THEN 'expired'
+        ELSE 'not found'
+    END,
+    lock_id
+FROM unnest($1::text[]) AS asked (lock_id)
