@@ -86,6 +86,8 @@ test("killed and restarted in the middle of the load", async () => {
 test("5,000 operations in flight when the server dies: all end, none leaves a lock", async () => {
   const backend = await open({ url: server.url });
   await backend.isLocked({ key: "warm" });
+  const sql = connect(server.url, { max: 1 });
+  const stranger = await sql.reserve();
   const names = Array.from({ length: 5_000 }, (_, index) => `flight:${index}`);
   const operations = names.map((key) =>
     backend.acquire({ key, ttlMs: 600_000 }).then(
@@ -94,7 +96,11 @@ test("5,000 operations in flight when the server dies: all end, none leaves a lo
     ),
   );
   await Promise.race(operations);
+  // So that some of them are still waiting then.
+  await stranger`BEGIN`;
+  await stranger`LOCK TABLE syncguard_locks`;
   await server.kill();
+  await sql.end({ timeout: 0 });
   const outcomes = await Promise.all(operations);
   const held = outcomes.filter((outcome) => outcome.ok);
   const failed = outcomes.filter((outcome) => typeof outcome === "string");
