@@ -87,7 +87,11 @@ fn open_backend(bridge: &Bridge, kind: &str, config: &str, client: u64) -> Resul
                 return native(bridge, Arc::new(backend), host, true);
             }
         },
-        "postgres" => Arc::new(postgres::PostgresBackend::open(read(config)?, warnings)?),
+        "postgres" => Arc::new(postgres::PostgresBackend::open(
+            read(config)?,
+            warnings,
+            bridge.event_loop.clone(),
+        )?),
         "redis" => Arc::new(redis::RedisBackend::open(
             read(config)?,
             warnings,

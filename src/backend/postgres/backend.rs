@@ -22,6 +22,7 @@ use crate::backend::{
     Page, ReleaseOutcome, Warnings, Watch,
 };
 use crate::error::{Error, Result};
+use crate::event_loop::EventLoop;
 use crate::lock::{Fence, Key, LockId, Ttl, fence};
 
 pub struct PostgresBackend {
@@ -39,12 +40,16 @@ pub struct PostgresBackend {
 
 impl PostgresBackend {
     /// Connects on first use.
-    pub fn open(config: PostgresConfig, warnings: Warnings) -> Result<Self> {
+    pub fn open(
+        config: PostgresConfig,
+        warnings: Warnings,
+        home: Option<Arc<dyn EventLoop>>,
+    ) -> Result<Self> {
         let config = config.check()?;
         let schema = Schema::new(&config.locks, &config.counters, config.operation_timeout);
         let (locks, cleanup_in_is_locked) = (config.locks.quoted(), config.cleanup_in_is_locked);
         let keeps_sessions = config.prepare;
-        let client = Client::new(config)?;
+        let client = Client::new(config, home)?;
         let silent = Arc::default();
         Ok(Self {
             schema,

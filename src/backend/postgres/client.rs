@@ -1,5 +1,6 @@
 //! The pool of sessions and the way of one call, bounded in time.
 
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,12 +12,15 @@ use tokio_postgres::SimpleQueryRow;
 use super::config::Checked;
 use super::connect::{Dialer, Ear, Session, deaf, rows_of};
 use super::error;
+use super::lane::{LaneSlot, OnLane};
 use super::sql::{Call, Statements};
 use crate::error::{Error, Result};
+use crate::event_loop::EventLoop;
 
 #[derive(Clone)]
 pub(super) struct Client {
     pool: Pool<Dialer>,
+    lane: Option<Arc<LaneSlot>>,
     connect_timeout: Duration,
     operation_timeout: Duration,
     /// How long before us the server gives up, so that its word on the matter comes in time.
@@ -33,7 +37,7 @@ enum Exchange {
 }
 
 impl Client {
-    pub(super) fn new(config: Checked) -> Result<Self> {
+    pub(super) fn new(config: Checked, home: Option<Arc<dyn EventLoop>>) -> Result<Self> {
         let statements = Statements::new(&config.locks, &config.counters);
         let margin = (config.operation_timeout / 5).min(Duration::from_secs(1));
         let dialer = Dialer::new(
@@ -42,16 +46,19 @@ impl Client {
             config.operation_timeout - margin,
             config.prepare,
         );
+        let has_lane = config.pool_size > 1 && dialer.can_have_lane();
+        let lane = home.filter(|_| has_lane).map(LaneSlot::new);
         let pool = Pool::builder(dialer)
-            .max_size(config.pool_size)
+            .max_size(config.pool_size - usize::from(lane.is_some()))
             // Those that were used last are warm, here and in the server.
             .queue_mode(QueueMode::Lifo)
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|cause| Error::internal("The pool could not be made").cause(cause))?;
-        tokio::spawn(close_idle(pool.weak(), config.idle_timeout));
+        tokio::spawn(close_idle(pool.weak(), lane.clone(), config.idle_timeout));
         Ok(Self {
             pool,
+            lane,
             connect_timeout: config.connect_timeout,
             operation_timeout: config.operation_timeout,
             margin,
@@ -65,6 +72,9 @@ impl Client {
 
     pub(super) fn close(&self) {
         self.pool.close();
+        if let Some(lane) = &self.lane {
+            lane.close();
+        }
     }
 
     pub(super) fn obstacle(&self) -> Option<Error> {
@@ -109,7 +119,14 @@ impl Client {
         write: impl Fn(&Session, Duration) -> String,
     ) -> Result<Vec<SimpleQueryRow>> {
         loop {
-            let session = self.session(deadline).await?;
+            let session = match self
+                .lane
+                .as_ref()
+                .and_then(|lane| lane.take(self.pool.manager()))
+            {
+                Some(session) => Taken::OnLane(session),
+                None => Taken::FromPool(self.session(deadline).await?),
+            };
             let left = deadline.saturating_duration_since(Instant::now());
             let Some(left) = left.checked_sub(self.margin).filter(|left| !left.is_zero()) else {
                 return Err(self.busy());
@@ -186,28 +203,33 @@ impl Client {
         Error::timeout(format!("{} did not answer in time", self.server()))
     }
 
-    async fn exchange(
-        &self,
-        session: Object<Dialer>,
-        message: &str,
-        deadline: Instant,
-    ) -> Exchange {
+    async fn exchange(&self, session: Taken<'_>, message: &str, deadline: Instant) -> Exchange {
         match timeout_at(deadline, session.run(message)).await {
-            Ok(Ok(messages)) => Exchange::Done(Ok(rows_of(messages))),
+            Ok(Ok(messages)) => {
+                if let (Some(lane), Taken::FromPool(session)) = (&self.lane, &session)
+                    && session.is_prepared()
+                {
+                    lane.make(&self.pool, self.connect_timeout);
+                }
+                Exchange::Done(Ok(rows_of(messages)))
+            }
             Ok(Err(cause)) if session.is_prepared() && error::session_is_shared(&cause) => {
                 Exchange::NotPrepared
             }
             Ok(Err(cause)) => {
                 if !error::keeps_connection(&cause) {
-                    give_up(session);
+                    session.give_up();
                 }
                 Exchange::Done(Err(error::of_request(&cause, self.server())))
             }
             Err(_) => {
-                give_up(session);
+                session.give_up();
                 // A server that is silent on one connection is so on the others: those that are
                 // idle would each cost another call its time.
                 self.pool.retain(|_, _| false);
+                if let Some(lane) = &self.lane {
+                    lane.close_idle(Duration::ZERO);
+                }
                 Exchange::Done(Err(self.operation_timeout().outcome_unknown()))
             }
         }
@@ -215,13 +237,16 @@ impl Client {
 }
 
 /// Closes what has not been used for a while, as long as there is a pool.
-async fn close_idle(pool: WeakPool<Dialer>, idle_timeout: Duration) {
+async fn close_idle(pool: WeakPool<Dialer>, lane: Option<Arc<LaneSlot>>, idle_timeout: Duration) {
     loop {
         sleep(idle_timeout / 2).await;
         let Some(pool) = pool.upgrade().filter(|pool| !pool.is_closed()) else {
             return;
         };
         pool.retain(|_, metrics| metrics.last_used() < idle_timeout);
+        if let Some(lane) = &lane {
+            lane.close_idle(idle_timeout);
+        }
     }
 }
 
@@ -229,7 +254,33 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes the session out of the pool and ends it.
-fn give_up(session: Object<Dialer>) {
-    drop(Object::take(session));
+/// A session, in use.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each request, and it is not moved about"
+)]
+enum Taken<'a> {
+    FromPool(Object<Dialer>),
+    OnLane(OnLane<'a>),
+}
+
+impl Taken<'_> {
+    /// Ends it.
+    fn give_up(self) {
+        match self {
+            Self::FromPool(session) => drop(Object::take(session)),
+            Self::OnLane(session) => session.give_up(),
+        }
+    }
+}
+
+impl Deref for Taken<'_> {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        match self {
+            Self::FromPool(session) => session,
+            Self::OnLane(session) => session,
+        }
+    }
 }

@@ -3,7 +3,8 @@
 //! - [`config`] options, [`connect`] where the server is, how to get in, and one session
 //! - [`backend`] the operations, [`sql`] their statements
 //! - [`watch`] how those who wait for a lock are told that it may be free
-//! - [`client`] the pool of sessions and the way of one call, [`error`] what the driver's errors mean
+//! - [`client`] the pool of sessions and the way of one call, [`lane`] a session for the program's
+//!   event loop, [`together`] calls that share one, [`error`] what the driver's errors mean
 
 mod backend;
 mod client;
@@ -12,6 +13,7 @@ mod connect;
 mod error;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod lane;
 mod report;
 mod sql;
 #[cfg(all(test, unix))]

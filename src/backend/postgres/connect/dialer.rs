@@ -5,14 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
-use tokio_postgres::NoTls;
+use tokio_postgres::{Config, NoTls};
 
 use super::params::Target;
-use super::session::{DriverResult, Ear, Session, first_of};
+use super::session::{DriverResult, Ear, Session, deaf, first_of};
+use super::socket;
 use super::tls::Connector;
+use super::wire::Wire;
 use crate::backend::postgres::error;
 use crate::backend::postgres::sql::{self, Call, Statements};
 use crate::error::{Error, Result};
+use crate::event_loop::EventLoop;
 
 /// Makes the sessions of the pool.
 ///
@@ -77,8 +80,30 @@ impl Dialer {
         dialled.map_err(|cause| self.explain(&cause))
     }
 
-    /// The inner result is the driver's, for the caller to look at.
-    async fn dial(&self, settings: Option<&str>, ear: Ear) -> Result<DriverResult<Session>> {
+    /// A session that the event loop serves. Only where it is certain which server it leads to, and
+    /// that the session is our own: whoever has a session in the pool knows.
+    pub(crate) async fn lane(&self, home: Arc<dyn EventLoop>) -> Result<Session> {
+        let config = self.config(Some(&self.settings()));
+        let server = self.server();
+        let unreachable =
+            |cause| Error::unavailable(format!("{server} could not be reached")).cause(cause);
+        let socket = socket::dial(&config).await.map_err(unreachable)?;
+        let mut session = match Connector::of(&self.target).await? {
+            Some(tls) => {
+                let tls = tls.for_host::<Wire>(socket::host(&config))?;
+                Session::connect_lane(&config, socket, tls, server, home).await?
+            }
+            None => Session::connect_lane(&config, socket, NoTls, server, home).await?,
+        };
+        session.prepared = self.prepare(&session).await?;
+        Ok(session)
+    }
+
+    pub(crate) fn can_have_lane(&self) -> bool {
+        socket::is_of_one_server(&self.target.config)
+    }
+
+    fn config(&self, settings: Option<&str>) -> Config {
         let mut config = self.target.config.clone();
         if let Some(settings) = settings {
             let options = match config.get_options() {
@@ -87,11 +112,22 @@ impl Dialer {
             };
             config.options(options);
         }
+        config
+    }
+
+    /// The inner result is the driver's, for the caller to look at.
+    async fn dial(&self, settings: Option<&str>, ear: Ear) -> Result<DriverResult<Session>> {
+        let config = self.config(settings);
         let server = &self.target.server;
         Ok(match Connector::of(&self.target).await? {
             Some(tls) => Session::connect(&config, tls, server, ear).await,
             None => Session::connect(&config, NoTls, server, ear).await,
         })
+    }
+
+    /// Whether a session that is idle can be used.
+    pub(crate) fn is_usable(&self, session: &Session) -> bool {
+        !session.is_closed() && (!session.prepared || self.own_sessions.load(Ordering::Relaxed))
     }
 
     /// Whether the session is our own and has its statements now.
@@ -120,11 +156,6 @@ impl Dialer {
             milliseconds(self.statement_timeout)
         )
     }
-}
-
-/// What the sessions of the pool hear is not for them: they may share one with others.
-pub(crate) fn deaf() -> Ear {
-    Box::new(|_| {})
 }
 
 /// At least one: zero would mean without end.
@@ -157,11 +188,8 @@ impl Manager for Dialer {
 
     /// The task that reads has noticed if the server closed the connection: no need to ask.
     async fn recycle(&self, session: &mut Session, _: &Metrics) -> RecycleResult<Self::Error> {
-        if session.is_closed() {
-            return Err(RecycleError::message("closed"));
-        }
-        if session.prepared && !self.own_sessions.load(Ordering::Relaxed) {
-            return Err(RecycleError::message("not our own session"));
+        if !self.is_usable(session) {
+            return Err(RecycleError::message("closed, or not our own any more"));
         }
         Ok(())
     }

@@ -3,15 +3,22 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, ready};
 
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{
-    AsyncMessage, Client, Config, Notification, SimpleQueryMessage, SimpleQueryRow, Socket,
+    AsyncMessage, Client, Config, Connection, Notification, SimpleQueryMessage, SimpleQueryRow,
+    Socket,
 };
 
+use super::lane::{Lane, Mover};
+use super::wire::Wire;
 use crate::backend::postgres::error;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::event_loop::EventLoop;
 
 pub(super) type DriverResult<T> = Result<T, tokio_postgres::Error>;
 
@@ -22,11 +29,17 @@ pub(crate) struct Session {
     client: Client,
     /// What it is called in messages.
     server: Arc<str>,
-    /// Moves the bytes. It ends by itself when the client is dropped and everything is answered.
-    task: JoinHandle<()>,
+    driver: Driver,
     waiting: AtomicBool,
     /// It is our own, with settings and prepared statements.
     pub(super) prepared: bool,
+}
+
+/// Who moves the bytes.
+enum Driver {
+    /// It ends by itself when the client is dropped and everything is answered.
+    Task(JoinHandle<()>),
+    Lane(Arc<Lane>),
 }
 
 impl Session {
@@ -42,27 +55,51 @@ impl Session {
         T::TlsConnect: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        let (client, mut connection) = config.connect(tls).await?;
-        let task = tokio::spawn(async move {
-            // Its error is the error of the request that is waiting.
-            while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-                if let AsyncMessage::Notification(notification) = message {
-                    ear(&notification);
-                }
-            }
-        });
-        Ok(Self {
+        let (client, connection) = config.connect(tls).await?;
+        let mut mover = mover(connection, ear);
+        let task = tokio::spawn(async move { poll_fn(|cx| mover(cx)).await });
+        Ok(Self::new(client, server, Driver::Task(task)))
+    }
+
+    /// One that the event loop serves.
+    pub(super) async fn connect_lane<T>(
+        config: &Config,
+        socket: TcpStream,
+        tls: T,
+        server: &Arc<str>,
+        home: Arc<dyn EventLoop>,
+    ) -> Result<Self>
+    where
+        T: TlsConnect<Wire>,
+        T::Stream: Send + 'static,
+    {
+        let wire = Wire::new(socket);
+        let connected = config.connect_raw(wire.clone(), tls).await;
+        let (client, connection) = connected.map_err(|cause| error::from_driver(&cause, server))?;
+        let socket = wire
+            .leave_runtime()
+            .map_err(|cause| Error::internal("The socket could not be moved").cause(cause))?;
+        let lane = Lane::open(home, socket, wire, mover(connection, deaf()));
+        Ok(Self::new(client, server, Driver::Lane(lane)))
+    }
+
+    fn new(client: Client, server: &Arc<str>, driver: Driver) -> Self {
+        Self {
             client,
             server: Arc::clone(server),
-            task,
+            driver,
             waiting: AtomicBool::new(false),
             prepared: false,
-        })
+        }
     }
 
     pub(crate) async fn run(&self, message: &str) -> DriverResult<Vec<SimpleQueryMessage>> {
         self.waiting.store(true, Ordering::Relaxed);
-        let answer = self.client.simple_query(message).await;
+        let request = self.client.simple_query(message);
+        let answer = match &self.driver {
+            Driver::Task(_) => request.await,
+            Driver::Lane(lane) => lane.run(request).await,
+        };
         self.waiting.store(false, Ordering::Relaxed);
         answer
     }
@@ -84,13 +121,36 @@ impl Session {
     }
 }
 
-/// A session that was given up in the middle of a request waits for no answer: none may ever come.
 impl Drop for Session {
     fn drop(&mut self) {
-        if *self.waiting.get_mut() {
-            self.task.abort();
+        match &self.driver {
+            // Given up in the middle of a request it waits for no answer: none may ever come.
+            Driver::Task(task) if *self.waiting.get_mut() => task.abort(),
+            Driver::Task(_) => {}
+            Driver::Lane(lane) => lane.end(),
         }
     }
+}
+
+fn mover<S, T>(mut connection: Connection<S, T>, ear: Ear) -> Mover
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    Box::new(move |cx| {
+        // Its error is the error of the request that is waiting.
+        while let Some(Ok(message)) = ready!(connection.poll_message(cx)) {
+            if let AsyncMessage::Notification(notification) = message {
+                ear(&notification);
+            }
+        }
+        Poll::Ready(())
+    })
+}
+
+/// What the sessions of the pool hear is not for them: they may share one with others.
+pub(crate) fn deaf() -> Ear {
+    Box::new(|_| {})
 }
 
 pub(crate) fn rows_of(answer: Vec<SimpleQueryMessage>) -> Vec<SimpleQueryRow> {

@@ -1,11 +1,10 @@
 //! rustls for the driver, with a server name that may differ from the dialled host.
 
-use tokio_postgres::Socket;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::params::Target;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 #[derive(Clone)]
 pub(super) struct Connector {
@@ -25,15 +24,30 @@ impl Connector {
             servername: target.servername.clone(),
         }))
     }
+
+    pub(super) fn for_host<S>(
+        mut self,
+        host: &str,
+    ) -> Result<<Self as MakeTlsConnect<S>>::TlsConnect>
+    where
+        Self: MakeTlsConnect<S>,
+    {
+        self.make_tls_connect(host).map_err(|cause| {
+            Error::invalid_argument("The host's name does not go with TLS").cause(cause.into())
+        })
+    }
 }
 
-impl MakeTlsConnect<Socket> for Connector {
-    type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
-    type TlsConnect = <MakeRustlsConnect as MakeTlsConnect<Socket>>::TlsConnect;
-    type Error = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Error;
+impl<S> MakeTlsConnect<S> for Connector
+where
+    MakeRustlsConnect: MakeTlsConnect<S>,
+{
+    type Stream = <MakeRustlsConnect as MakeTlsConnect<S>>::Stream;
+    type TlsConnect = <MakeRustlsConnect as MakeTlsConnect<S>>::TlsConnect;
+    type Error = <MakeRustlsConnect as MakeTlsConnect<S>>::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> Result<Self::TlsConnect, Self::Error> {
         let name = self.servername.as_deref().unwrap_or(host);
-        MakeTlsConnect::<Socket>::make_tls_connect(&mut self.rustls, name)
+        MakeTlsConnect::<S>::make_tls_connect(&mut self.rustls, name)
     }
 }

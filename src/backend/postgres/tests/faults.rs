@@ -12,7 +12,8 @@ use crate::error::ErrorCode;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_there() {
     let mut server = Server::start().await;
-    let backend = Arc::new(PostgresBackend::open(server.config(), Warnings::new(|_| {})).unwrap());
+    let backend =
+        Arc::new(PostgresBackend::open(server.config(), Warnings::new(|_| {}), None).unwrap());
     server.kill();
     let tasks: Vec<_> = (0..200)
         .map(|_| {
@@ -67,7 +68,7 @@ async fn a_connection_that_is_lost_while_it_is_made() {
         let config = serde_json::from_str(&format!(
             r#"{{"url":"postgres://u:s3cret@127.0.0.1:{port}/d"}}"#
         ));
-        let backend = PostgresBackend::open(config.unwrap(), Warnings::new(|_| {})).unwrap();
+        let backend = PostgresBackend::open(config.unwrap(), Warnings::new(|_| {}), None).unwrap();
         let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::ServiceUnavailable, "{answers:?}");
         assert!(error.message.contains(&format!("127.0.0.1:{port}")));
@@ -202,7 +203,7 @@ async fn a_silent_server_is_a_timeout() {
         r#"{{"url":"postgres://u@127.0.0.1:{port}/d","connectTimeoutMs":300,"operationTimeoutMs":600}}"#
     ))
     .unwrap();
-    let backend = PostgresBackend::open(config, Warnings::new(|_| {})).unwrap();
+    let backend = PostgresBackend::open(config, Warnings::new(|_| {}), None).unwrap();
     let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
     assert_eq!(
         (error.code, error.outcome_unknown),
@@ -221,7 +222,7 @@ async fn too_many_connections_and_a_wrong_database() {
     server.sql("CREATE ROLE one LOGIN CONNECTION LIMIT 0").await;
     let mut config = server.config();
     config.url = Some(format!("postgres://one@127.0.0.1:{}/postgres", server.port));
-    let error = PostgresBackend::open(config, Warnings::new(|_| {}))
+    let error = PostgresBackend::open(config, Warnings::new(|_| {}), None)
         .unwrap()
         .is_locked(&request("k", 1).key)
         .await
@@ -234,7 +235,7 @@ async fn too_many_connections_and_a_wrong_database() {
         "postgres://postgres:s3cret@127.0.0.1:{}/nowhere",
         server.port
     ));
-    let error = PostgresBackend::open(config, Warnings::new(|_| {}))
+    let error = PostgresBackend::open(config, Warnings::new(|_| {}), None)
         .unwrap()
         .is_locked(&request("k", 1).key)
         .await
@@ -247,7 +248,7 @@ async fn too_many_connections_and_a_wrong_database() {
         "postgres://nobody:s3cret@127.0.0.1:{}/postgres",
         server.port
     ));
-    let error = PostgresBackend::open(config, Warnings::new(|_| {}))
+    let error = PostgresBackend::open(config, Warnings::new(|_| {}), None)
         .unwrap()
         .is_locked(&request("k", 1).key)
         .await

@@ -1,6 +1,7 @@
 //! Against a real server.
 
 mod faults;
+mod lane;
 mod operations;
 mod pooler;
 mod server;

@@ -103,7 +103,7 @@ impl Pooler {
         ));
         config.table_name = unique("locks");
         config.fence_table_name = unique("fences");
-        let backend = PostgresBackend::open(config, Warnings::new(|_| {})).unwrap();
+        let backend = PostgresBackend::open(config, Warnings::new(|_| {}), None).unwrap();
         backend.setup().await.unwrap();
         backend
     }

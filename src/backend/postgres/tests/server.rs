@@ -141,7 +141,7 @@ impl Server {
         config.fence_table_name = unique("fences");
         let (locks, fences) = (config.table_name.clone(), config.fence_table_name.clone());
         change(&mut config);
-        let backend = PostgresBackend::open(config, Warnings::new(|_| {})).unwrap();
+        let backend = PostgresBackend::open(config, Warnings::new(|_| {}), None).unwrap();
         backend.setup().await.unwrap();
         Tables {
             backend,

@@ -191,7 +191,7 @@ async fn a_stricter_default_isolation_changes_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn setup_under_the_default_names() {
     let server = Server::shared().await;
-    let backend = PostgresBackend::open(server.config(), Warnings::new(|_| {})).unwrap();
+    let backend = PostgresBackend::open(server.config(), Warnings::new(|_| {}), None).unwrap();
     backend.setup().await.unwrap();
     backend.setup().await.unwrap();
     let index = "SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'idx_syncguard_locks_%'";
@@ -207,7 +207,7 @@ async fn setup_at_once_again_and_in_a_schema() {
         let mut config = server.config();
         config.table_name = format!("{schema}.{}", "L".repeat(63));
         config.fence_table_name = format!("{schema}.fences");
-        PostgresBackend::open(config, Warnings::new(|_| {})).unwrap()
+        PostgresBackend::open(config, Warnings::new(|_| {}), None).unwrap()
     };
     let error = open().acquire(&request("k", 1000)).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::InvalidArgument);
@@ -238,7 +238,7 @@ async fn setup_at_once_again_and_in_a_schema() {
 
     let mut config = server.config();
     config.table_name = "no_such_schema.locks".to_owned();
-    let error = PostgresBackend::open(config, Warnings::new(|_| {}))
+    let error = PostgresBackend::open(config, Warnings::new(|_| {}), None)
         .unwrap()
         .setup()
         .await
@@ -260,7 +260,7 @@ async fn a_role_without_rights_is_told_so_and_may_set_up_what_is_there() {
         ));
         config.table_name.clone_from(&t.locks);
         config.fence_table_name.clone_from(&t.fences);
-        PostgresBackend::open(config, Warnings::new(|_| {})).unwrap()
+        PostgresBackend::open(config, Warnings::new(|_| {}), None).unwrap()
     };
     let error = open().acquire(&request("k", 1000)).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::AuthFailed);
@@ -309,7 +309,7 @@ async fn a_role_that_may_not_notify_takes_locks_away_all_the_same() {
             notes.fetch_add(1, Ordering::Relaxed);
         }
     });
-    let backend = PostgresBackend::open(config, warnings.with_debug(true)).unwrap();
+    let backend = PostgresBackend::open(config, warnings.with_debug(true), None).unwrap();
     for _ in 0..2 {
         let request = request("k", 60_000);
         backend.acquire(&request).await.unwrap();

@@ -18,7 +18,7 @@ fn second(server: &Server, tables: &Tables) -> PostgresBackend {
     let mut config = server.config();
     config.table_name = format!("public.{}", tables.locks);
     config.fence_table_name.clone_from(&tables.fences);
-    PostgresBackend::open(config, Warnings::new(|_| {})).unwrap()
+    PostgresBackend::open(config, Warnings::new(|_| {}), None).unwrap()
 }
 
 /// A watch that is in force.
