@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { startPostgres } from "../../scripts/servers.mjs";
-import { lock } from "../fixtures/api.js";
+import { hold, lock } from "../fixtures/api.js";
 import { JS, run } from "../fixtures/node.js";
 import { block, until } from "../fixtures/wait.js";
 import { open, tables } from "./open.js";
@@ -89,6 +89,22 @@ describe.each(Object.keys(WAYS))("%s", (way) => {
     for (let round = 0; round < 20; round++) await works("again");
     await haveConnections(2);
   });
+});
+
+test("a heartbeat goes on while an answer waits for the thread", async () => {
+  const backend = await open({ url: `${plain.url}?application_name=${names.tableName}`, ...names });
+  await until(async () => {
+    await backend.isLocked({ key: "k" });
+    return (await connections(plain, names.tableName, false)) === 2;
+  }, "both connections");
+  for (let round = 0; round < 100; round++) await backend.isLocked({ key: "k" });
+  const held = await hold(backend, { key: "k", ttlMs: 1000, autoExtend: true });
+  const extending = held.extend(1000);
+  block(3000);
+  expect(held.isHeld()).toBe(true);
+  expect(await extending).toMatchObject({ ok: true });
+  await held.release();
+  await backend.close();
 });
 
 test("a program ends by itself, and so does a worker in the middle of a request", async () => {

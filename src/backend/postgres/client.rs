@@ -1,7 +1,7 @@
 //! The pool of sessions and the way of one call, bounded in time.
 
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use deadpool::Runtime;
@@ -16,6 +16,10 @@ use super::lane::{LaneSlot, OnLane};
 use super::sql::{Call, Statements};
 use crate::error::{Error, Result};
 use crate::event_loop::EventLoop;
+
+/// The smallest pool that can spare a session for the event loop. What does not depend on that, as
+/// heartbeats must not, has the others.
+const WITH_LANE: usize = 3;
 
 #[derive(Clone)]
 pub(super) struct Client {
@@ -46,7 +50,7 @@ impl Client {
             config.operation_timeout - margin,
             config.prepare,
         );
-        let has_lane = config.pool_size > 1 && dialer.can_have_lane();
+        let has_lane = config.pool_size >= WITH_LANE && dialer.can_have_lane();
         let lane = home.filter(|_| has_lane).map(LaneSlot::new);
         let pool = Pool::builder(dialer)
             .max_size(config.pool_size - usize::from(lane.is_some()))
@@ -55,7 +59,11 @@ impl Client {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|cause| Error::internal("The pool could not be made").cause(cause))?;
-        tokio::spawn(close_idle(pool.weak(), lane.clone(), config.idle_timeout));
+        tokio::spawn(close_idle(
+            pool.weak(),
+            lane.as_ref().map(Arc::downgrade),
+            config.idle_timeout,
+        ));
         Ok(Self {
             pool,
             lane,
@@ -84,6 +92,17 @@ impl Client {
     /// Until when what begins now must have ended.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.operation_timeout
+    }
+
+    /// Whether a request makes sense before then.
+    pub(super) fn has_time(&self, deadline: Instant) -> bool {
+        !self.time_for_server(deadline).is_zero()
+    }
+
+    fn time_for_server(&self, deadline: Instant) -> Duration {
+        deadline
+            .saturating_duration_since(Instant::now())
+            .saturating_sub(self.margin)
     }
 
     /// As [`rows`](Self::rows). Returns the last row.
@@ -127,10 +146,10 @@ impl Client {
                 Some(session) => Taken::OnLane(session),
                 None => Taken::FromPool(self.session(deadline).await?),
             };
-            let left = deadline.saturating_duration_since(Instant::now());
-            let Some(left) = left.checked_sub(self.margin).filter(|left| !left.is_zero()) else {
+            let left = self.time_for_server(deadline);
+            if left.is_zero() {
                 return Err(self.busy());
-            };
+            }
             let message = write(&session, left);
             match self.exchange(session, &message, deadline).await {
                 Exchange::Done(result) => return result,
@@ -237,14 +256,14 @@ impl Client {
 }
 
 /// Closes what has not been used for a while, as long as there is a pool.
-async fn close_idle(pool: WeakPool<Dialer>, lane: Option<Arc<LaneSlot>>, idle_timeout: Duration) {
+async fn close_idle(pool: WeakPool<Dialer>, lane: Option<Weak<LaneSlot>>, idle_timeout: Duration) {
     loop {
         sleep(idle_timeout / 2).await;
         let Some(pool) = pool.upgrade().filter(|pool| !pool.is_closed()) else {
             return;
         };
         pool.retain(|_, metrics| metrics.last_used() < idle_timeout);
-        if let Some(lane) = &lane {
+        if let Some(lane) = lane.as_ref().and_then(Weak::upgrade) {
             lane.close_idle(idle_timeout);
         }
     }

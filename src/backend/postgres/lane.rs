@@ -17,6 +17,9 @@ const SOME: u32 = 3;
 /// After so many it is tried again.
 const MANY: u32 = 1000;
 
+/// Before, what was true still is.
+const A_MOMENT: Duration = Duration::from_millis(1);
+
 pub(super) struct LaneSlot {
     home: Arc<dyn EventLoop>,
     state: Mutex<State>,
@@ -53,7 +56,7 @@ impl LaneSlot {
         }
         let mut state = self.lock();
         match mem::replace(&mut *state, State::InUse) {
-            State::Idle(session, _) if dialer.is_usable(&session) => Some(OnLane {
+            State::Idle(session, since) if is_alive(&session, since, dialer) => Some(OnLane {
                 slot: self,
                 session,
                 is_good: true,
@@ -124,6 +127,14 @@ impl LaneSlot {
     }
 }
 
+/// While the event loop was busy nobody saw what became of it.
+fn is_alive(session: &Session, since: Instant, dialer: &Dialer) -> bool {
+    if since.elapsed() > A_MOMENT {
+        session.look();
+    }
+    dialer.is_usable(session)
+}
+
 impl OnLane<'_> {
     /// Ends it.
     pub(super) fn give_up(mut self) {
@@ -141,7 +152,7 @@ impl Deref for OnLane<'_> {
 
 impl Drop for OnLane<'_> {
     fn drop(&mut self) {
-        let next = if self.is_good {
+        let next = if self.is_good && !self.session.is_waiting() {
             State::Idle(Arc::clone(&self.session), Instant::now())
         } else {
             State::Absent(SOME)

@@ -5,28 +5,29 @@
 //! wrong in any way, is left to be asked for alone.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_postgres::SimpleQueryRow;
 
 use super::client::Client;
 use super::error;
 use super::sql::Arg;
 use super::sql::key::StoredKey;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lock::{LockId, Ttl};
 
 /// With fewer under way each has a session of its own: it is answered sooner.
 const MANY: usize = 4;
 /// Who comes first waits for all of them.
 const MOST: usize = 32;
-/// Transactions at a time, so that many share one; more when the server takes long to answer.
+/// Transactions at a time, so that many share one. One that takes long does not count.
 const AT_A_TIME: usize = 2;
-const LONG: Duration = Duration::from_millis(1);
+const LONG: Duration = Duration::from_millis(5);
 
 /// An acquire.
 pub(super) struct Wanted {
@@ -84,8 +85,6 @@ struct State {
     acquires: VecDeque<Waiting>,
     releases: VecDeque<Waiting>,
     transactions: usize,
-    /// When the last one began.
-    began: Option<Instant>,
 }
 
 /// A request that is under way.
@@ -114,10 +113,11 @@ impl Together {
     }
 
     pub(super) async fn ask(&self, request: Request, deadline: Instant) -> Answer {
-        match self.join(request, deadline) {
-            Some(answered) => answered.await.unwrap_or(Ok(None)),
-            None => Ok(None),
-        }
+        let Some(answered) = self.join(request, deadline) else {
+            return Ok(None);
+        };
+        let lost = || Error::internal("The operation failed unexpectedly").outcome_unknown();
+        answered.await.unwrap_or_else(|_| Err(lost()))
     }
 
     fn join(&self, request: Request, deadline: Instant) -> Option<oneshot::Receiver<Answer>> {
@@ -138,12 +138,53 @@ impl Together {
             deadline,
             answer,
         });
-        let takes_long = || state.began.is_none_or(|began| began.elapsed() > LONG);
-        if state.transactions < AT_A_TIME || takes_long() {
-            state.transactions += 1;
-            tokio::spawn(Arc::clone(&self.0).serve());
+        if state.transactions < AT_A_TIME {
+            self.0.start(&mut state);
         }
         Some(answered)
+    }
+}
+
+/// One of those at a time. Whoever waits when it ends is served by the next.
+struct Server {
+    shared: Arc<Shared>,
+    counts: bool,
+}
+
+impl Server {
+    async fn serve(mut self) {
+        while let Some(batch) = self.next() {
+            let shared = Arc::clone(&self.shared);
+            let mut run = pin!(shared.run(batch));
+            if timeout(LONG, run.as_mut()).await.is_err() {
+                drop(self);
+                return run.await;
+            }
+        }
+    }
+
+    /// Nothing when nobody waits any more.
+    fn next(&mut self) -> Option<Vec<Waiting>> {
+        let mut state = self.shared.lock();
+        let batch = state.take();
+        if batch.is_empty() {
+            state.transactions -= 1;
+            self.counts = false;
+            return None;
+        }
+        Some(batch)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.counts {
+            let mut state = self.shared.lock();
+            state.transactions -= 1;
+            if !(state.acquires.is_empty() && state.releases.is_empty()) {
+                self.shared.start(&mut state);
+            }
+        }
     }
 }
 
@@ -170,22 +211,13 @@ impl State {
 }
 
 impl Shared {
-    async fn serve(self: Arc<Self>) {
-        while let Some(batch) = self.next() {
-            self.run(batch).await;
-        }
-    }
-
-    /// Nothing when nobody waits any more: the caller then ends.
-    fn next(&self) -> Option<Vec<Waiting>> {
-        let mut state = self.lock();
-        let batch = state.take();
-        if batch.is_empty() {
-            state.transactions -= 1;
-            return None;
-        }
-        state.began = Some(Instant::now());
-        Some(batch)
+    fn start(self: &Arc<Self>, state: &mut State) {
+        state.transactions += 1;
+        let server = Server {
+            shared: Arc::clone(self),
+            counts: true,
+        };
+        tokio::spawn(server.serve());
     }
 
     async fn run(&self, batch: Vec<Waiting>) {
@@ -204,7 +236,11 @@ impl Shared {
                 if error::is_forbidden(&error) && self.silent.load(Ordering::Relaxed) {
                     self.forbidden.store(true, Ordering::Relaxed);
                 }
-                answer(batch, Vec::new());
+                // It has not been done. Who has no time left to ask again is told why.
+                for waiting in batch {
+                    let again = self.client.has_time(waiting.deadline);
+                    waiting.say(if again { Ok(None) } else { Err(error.clone()) });
+                }
             }
         }
     }
@@ -226,13 +262,15 @@ impl Shared {
         if keys.is_empty() {
             let release = &statements.release_together;
             let statement = release.statement(self.silent.load(Ordering::Relaxed));
-            return self.client.rows_by(deadline, &[(statement, &[ids])]).await;
+            let args = [ids, Arg::TimeLeft];
+            return self.client.rows_by(deadline, &[(statement, &args)]).await;
         }
         let args = [
             Arg::Texts(&keys),
             ids,
             Arg::Ints(&ttls),
             Arg::Texts(&user_keys),
+            Arg::TimeLeft,
         ];
         self.client
             .rows_by(deadline, &[(&statements.acquire_together, &args)])

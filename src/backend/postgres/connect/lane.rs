@@ -8,12 +8,19 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
 
 use super::wire::Wire;
 use crate::event_loop::{Event, EventLoop, Interest, Watched};
 
 /// Moves what can be moved at once. Ready when the connection is over.
 pub(super) type Mover = Box<dyn FnMut(&mut Context<'_>) -> Poll<()> + Send>;
+
+/// After so long an answer is looked for by another thread: the loop's may be busy, and what depends
+/// on the answer, such as the next heartbeat, must not wait for it.
+const BUSY: Duration = Duration::from_millis(50);
 
 pub(super) struct Lane {
     me: Weak<Self>,
@@ -52,6 +59,7 @@ impl Lane {
     /// Runs a request over this connection, one at a time.
     pub(super) async fn run<T>(&self, request: impl Future<Output = T>) -> T {
         let mut request = pin!(request);
+        let mut look = pin!(sleep(BUSY));
         let mut is_sent = false;
         poll_fn(|cx| {
             self.attend(|| {
@@ -59,31 +67,40 @@ impl Lane {
                 if answer.is_ready() {
                     return answer;
                 }
-                if !self.home.is_here() {
-                    // The loop's thread is busy and the time may be up: what has come counts.
-                    self.wire.may_be_readable();
-                    self.move_all();
-                    return request.as_mut().poll(cx);
+                while look.as_mut().poll(cx).is_ready() {
+                    look.as_mut().reset(Instant::now() + BUSY);
                 }
-                if !is_sent || self.woken.load(SeqCst) {
+                let elsewhere = !self.home.is_here();
+                if elsewhere {
+                    // The loop's thread may be busy for long.
+                    self.wire.may_be_readable();
+                }
+                if elsewhere || !is_sent || self.woken.load(SeqCst) {
                     is_sent = true;
                     self.move_all();
                     if self.wire.is_full() {
                         self.home.nudge();
                     }
                 }
-                Poll::Pending
+                match elsewhere {
+                    true => request.as_mut().poll(cx),
+                    false => Poll::Pending,
+                }
             })
         })
         .await
     }
 
+    /// Notices what has come meanwhile.
+    pub(super) fn look(&self) {
+        self.wire.may_be_readable();
+        self.attend(|| self.move_all());
+    }
+
     pub(super) fn end(&self) {
         // Who waits for an answer is told when this is dropped.
-        let ended = self.lock().take();
-        if ended.is_some() {
-            self.home.nudge();
-        }
+        drop(self.lock().take());
+        self.home.nudge();
     }
 
     fn attend<T>(&self, work: impl FnOnce() -> T) -> T {

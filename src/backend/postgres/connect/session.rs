@@ -25,6 +25,7 @@ pub(super) type DriverResult<T> = Result<T, tokio_postgres::Error>;
 /// Gets the notifications of a session, for as long as there is a connection.
 pub(crate) type Ear = Box<dyn Fn(&Notification) + Send>;
 
+/// Its fields are dropped in this order: without its client a connection ends properly.
 pub(crate) struct Session {
     client: Client,
     /// What it is called in messages.
@@ -39,7 +40,16 @@ pub(crate) struct Session {
 enum Driver {
     /// It ends by itself when the client is dropped and everything is answered.
     Task(JoinHandle<()>),
-    Lane(Arc<Lane>),
+    Lane(Owned),
+}
+
+struct Owned(Arc<Lane>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.0.look();
+        self.0.end();
+    }
 }
 
 impl Session {
@@ -80,7 +90,7 @@ impl Session {
             .leave_runtime()
             .map_err(|cause| Error::internal("The socket could not be moved").cause(cause))?;
         let lane = Lane::open(home, socket, wire, mover(connection, deaf()));
-        Ok(Self::new(client, server, Driver::Lane(lane)))
+        Ok(Self::new(client, server, Driver::Lane(Owned(lane))))
     }
 
     fn new(client: Client, server: &Arc<str>, driver: Driver) -> Self {
@@ -98,7 +108,7 @@ impl Session {
         let request = self.client.simple_query(message);
         let answer = match &self.driver {
             Driver::Task(_) => request.await,
-            Driver::Lane(lane) => lane.run(request).await,
+            Driver::Lane(Owned(lane)) => lane.run(request).await,
         };
         self.waiting.store(false, Ordering::Relaxed);
         answer
@@ -116,6 +126,18 @@ impl Session {
         self.prepared
     }
 
+    /// Whether a request was not answered.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Notices that the server ended it. Only needed where nobody reads all the time.
+    pub(crate) fn look(&self) {
+        if let Driver::Lane(Owned(lane)) = &self.driver {
+            lane.look();
+        }
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
@@ -123,11 +145,11 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        match &self.driver {
-            // Given up in the middle of a request it waits for no answer: none may ever come.
-            Driver::Task(task) if *self.waiting.get_mut() => task.abort(),
-            Driver::Task(_) => {}
-            Driver::Lane(lane) => lane.end(),
+        // Given up in the middle of a request it waits for no answer: none may ever come.
+        if let Driver::Task(task) = &self.driver
+            && *self.waiting.get_mut()
+        {
+            task.abort();
         }
     }
 }

@@ -8,6 +8,9 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+/// What one turn reads at most: others want theirs too. The loop tells again that there is more.
+const MOST_READS: u32 = 64;
+
 /// The driver has one copy, whoever moves it another.
 #[derive(Clone)]
 pub(super) struct Wire(Arc<Mutex<Socket>>);
@@ -20,8 +23,8 @@ enum Socket {
 
 struct Served {
     socket: Arc<TcpStream>,
-    /// There may be something to read.
-    readable: bool,
+    /// How often it may be read, as there may be something.
+    reads: u32,
     /// There is something to write, and no room for it.
     full: bool,
 }
@@ -42,7 +45,7 @@ impl Wire {
         };
         *place = Socket::OnLoop(Served {
             socket: Arc::clone(&socket),
-            readable: true,
+            reads: MOST_READS,
             full: false,
         });
         Ok(socket)
@@ -50,7 +53,7 @@ impl Wire {
 
     pub(super) fn may_be_readable(&self) {
         if let Socket::OnLoop(served) = &mut *self.lock() {
-            served.readable = true;
+            served.reads = MOST_READS;
         }
     }
 
@@ -65,20 +68,20 @@ impl Wire {
 
 impl Served {
     fn read(&mut self, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if !self.readable {
+        let Some(more) = self.reads.checked_sub(1) else {
             return Poll::Pending;
-        }
+        };
         let room = buffer.initialize_unfilled();
         let size = room.len();
         match until_done(|| (&*self.socket).read(room)) {
             Ok(read) => {
                 buffer.advance(read);
                 // Where there was less than asked for, there is no more now. The end is told again.
-                self.readable = read == size || read == 0;
+                self.reads = if read == size || read == 0 { more } else { 0 };
                 Poll::Ready(Ok(()))
             }
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
-                self.readable = false;
+                self.reads = 0;
                 Poll::Pending
             }
             Err(cause) => Poll::Ready(Err(cause)),

@@ -1,5 +1,5 @@
 -- Several acquires in one transaction, of different keys. $1 keys, $2 lockIds, $3 TTLs in ms, $4 the
--- keys as the users gave them. What has no row in the answer is asked for alone: acquire.sql says
+-- keys as the users gave them, $5 how long the server may take, in ms. What has no row in the answer is asked for alone: acquire.sql says
 -- more about each step. The difference is that one must not make the others wait.
 --
 -- - A key whose turn somebody else has is left out, and so is one whose counter is at its end.
@@ -14,7 +14,7 @@ WITH wanted AS MATERIALIZED (
 clock AS MATERIALIZED (
     SELECT
         (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms,
-        set_config('lock_timeout', '100', true)
+        set_config('lock_timeout', greatest(1, least(100, $5::bigint / 4))::text, true)
 ),
 -- LIMIT: each key is looked up in the index, whatever the planner thinks of the tables.
 held AS MATERIALIZED (
@@ -26,7 +26,7 @@ held AS MATERIALIZED (
 ),
 counter AS (
     INSERT INTO syncguard_fence_counters AS counted (fence_key, fence, key_debug)
-    SELECT 'fence:' || key, 1, user_key FROM wanted
+    SELECT 'fence:' || key, 1, user_key FROM clock, wanted
     WHERE lock_id NOT IN (SELECT lock_id FROM held)
     ON CONFLICT (fence_key) DO UPDATE SET fence = counted.fence + 1
     WHERE counted.fence >= 0 AND counted.fence < 900000000000000

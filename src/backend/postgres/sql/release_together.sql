@@ -1,7 +1,10 @@
--- Several releases in one transaction. $1 lockIds. See release.sql. Where a row is locked, all of it
--- fails soon, and each is asked for alone: one must not make the others wait.
+-- Several releases in one transaction. $1 lockIds, $2 how long the server may take, in ms. See
+-- release.sql. Where a row is locked, all of it fails soon, and each is asked for alone: one must not
+-- make the others wait.
 WITH relaxed AS MATERIALIZED (
-    SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '100', true)
+    SELECT
+        set_config('synchronous_commit', 'off', true),
+        set_config('lock_timeout', greatest(1, least(100, $2::bigint / 4))::text, true)
 ),
 released AS (
     DELETE FROM syncguard_locks USING relaxed

@@ -97,10 +97,10 @@ impl Statements {
             acquire: statement(include_str!("acquire.sql"), "text, text, bigint, text"),
             acquire_together: statement(
                 include_str!("acquire_together.sql"),
-                "text[], text[], bigint[], text[]",
+                "text[], text[], bigint[], text[], bigint",
             ),
             release: removal(include_str!("release.sql"), "text"),
-            release_together: removal(include_str!("release_together.sql"), "text[]"),
+            release_together: removal(include_str!("release_together.sql"), "text[], bigint"),
             extend: statement(include_str!("extend.sql"), "text, bigint"),
             is_locked: statement(include_str!("is_locked.sql"), "text"),
             clean_up: removal(include_str!("clean_up.sql"), "text"),

@@ -227,6 +227,45 @@ async fn each_has_its_own_error() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_comes_while_others_are_stuck_is_served() {
+    let server = Server::start().await;
+    let t = server.backend(|config| config.pool_size = Some(40)).await;
+    let held = requests("held");
+    acquire_all(&t.backend, &held).await;
+    let stuck: Vec<_> = ["a", "b", "c"].into_iter().flat_map(requests).collect();
+    // While a table is locked, no session can be prepared.
+    join_all(held.iter().map(|one| t.backend.is_locked(&one.key))).await;
+    let stranger = stranger(&server, &format!("LOCK TABLE {}", t.fences)).await;
+    let acquires = acquire_all(&t.backend, &stuck);
+    let releases = timeout(SOON, release_all(&t.backend, &held));
+    tokio::select! {
+        biased;
+        _ = acquires => panic!("the table is locked"),
+        outcomes = releases => for outcome in outcomes.unwrap() {
+            assert_eq!(outcome.unwrap(), ReleaseOutcome::Released);
+        },
+    }
+    drop(stranger);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_no_time_left_is_told_why() {
+    let server = Server::shared().await;
+    let t = server
+        .backend(|config| config.operation_timeout_ms = 600)
+        .await;
+    acquire_all(&t.backend, &requests("warm")).await;
+    let stranger = stranger(&server, &format!("LOCK TABLE {}", t.fences)).await;
+    for outcome in acquire_all(&t.backend, &requests("k")).await {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.code, ErrorCode::NetworkTimeout);
+        assert!(error.message.contains("did not finish"), "{error:?}");
+        assert!(!error.outcome_unknown);
+    }
+    drop(stranger);
+}
+
 /// Those who want the same cannot share a statement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_key_and_the_same_lock_several_times() {
