@@ -3,7 +3,7 @@
 
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { guardGroup, unguardGroup } from "../scripts/lib/keeper.mjs";
@@ -17,6 +17,12 @@ const END_TIMEOUT_MS = 45_000;
 export function fakeTime() {
   const folders = ["x86_64", "aarch64"].map((arch) => `/usr/lib/${arch}-linux-gnu/faketime`);
   return which("libfaketimeMT.so.1", folders);
+}
+
+/** What it leaves of a killed process: a later one with that number would fail on it. */
+function clearFakeTime(pid) {
+  for (const name of ["faketime_shm", "sem.faketime_sem"])
+    rmSync(`/dev/shm/${name}_${pid}`, { force: true });
 }
 
 export class Place {
@@ -61,6 +67,7 @@ export class Place {
     child.stderr.on("data", (data) => (said = (said + data).slice(-4_000)));
     child.once("exit", (code, signal) => {
       unguardGroup(child.pid);
+      if (this.#clock) clearFakeTime(child.pid);
       this.#tell("exit", { w: name, code, signal, said });
       if (this.#child === child) this.#ended = true;
     });
