@@ -67,7 +67,6 @@ struct Waiting {
     answer: oneshot::Sender<Answer>,
 }
 
-#[derive(Clone)]
 pub(super) struct Together(Arc<Shared>);
 
 struct Shared {

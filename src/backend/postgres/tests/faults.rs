@@ -159,18 +159,9 @@ async fn a_busy_pool_is_waited_for_only_so_long() {
         .await;
     // Connected and prepared, so that the first of the two below has the session at once.
     t.backend.acquire(&request("warm", 1000)).await.unwrap();
-    let target = format!("host=127.0.0.1 port={} user=postgres", server.port);
-    let (blocker, connection) = tokio_postgres::connect(&target, tokio_postgres::NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
-    blocker
-        .batch_execute(&format!(
-            "BEGIN; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE",
-            t.locks
-        ))
-        .await
-        .unwrap();
+    let blocker = server
+        .stranger(&format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", t.locks))
+        .await;
     let backend = Arc::new(t.backend);
     let codes: Vec<_> = (0..20)
         .map(|_| {

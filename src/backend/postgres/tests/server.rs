@@ -103,6 +103,16 @@ impl Server {
         })
     }
 
+    /// A transaction of somebody else that has run `sql`; dropped, it is over.
+    pub async fn stranger(&self, sql: &str) -> Client {
+        let target = format!("host=127.0.0.1 port={} user=postgres", self.port);
+        let (client, connection) = tokio_postgres::connect(&target, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let begun = client.batch_execute(&format!("BEGIN; {sql}")).await;
+        begun.unwrap();
+        client
+    }
+
     /// The payloads of the notifications about the locks of a table.
     pub async fn listen(&self, table: &str) -> (mpsc::UnboundedReceiver<String>, Client) {
         let target = format!("host=127.0.0.1 port={} user=postgres", self.port);

@@ -91,18 +91,12 @@ async fn a_lock_that_is_extended_in_the_last_moment_is_not_overwritten() {
         .sql(&format!("UPDATE {} SET expires_at_ms = 1", t.locks))
         .await;
 
-    let target = format!("host=127.0.0.1 port={} user=postgres", server.port);
-    let (extender, connection) = tokio_postgres::connect(&target, tokio_postgres::NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
-    extender
-        .batch_execute(&format!(
-            "BEGIN; UPDATE {} SET expires_at_ms = 8000000000000",
+    let extender = server
+        .stranger(&format!(
+            "UPDATE {} SET expires_at_ms = 8000000000000",
             t.locks
         ))
-        .await
-        .unwrap();
+        .await;
     let backend = Arc::new(t.backend);
     let acquiring = {
         let backend = Arc::clone(&backend);

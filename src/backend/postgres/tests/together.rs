@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
+use tokio_postgres::Client;
 
 use super::server::{Server, Tables, request};
 use crate::backend::postgres::PostgresBackend;
@@ -55,18 +56,20 @@ async fn transactions(server: &Server, table: &str) -> usize {
     server.sql(&sql).await.unwrap().parse().unwrap()
 }
 
-/// A transaction of somebody else that has run `sql`; dropped, it is over.
-async fn stranger(server: &Server, sql: &str) -> tokio_postgres::Client {
-    let target = format!("host=127.0.0.1 port={} user=postgres", server.port);
-    let (client, connection) = tokio_postgres::connect(&target, tokio_postgres::NoTls)
+async fn expire_all(server: &Server, locks: &str) {
+    server
+        .sql(&format!("UPDATE {locks} SET expires_at_ms = 1"))
+        .await;
+}
+
+/// Somebody else who has the row of this lock.
+async fn holder_of_row(server: &Server, locks: &str, request: &AcquireRequest) -> Client {
+    let lock_id = request.lock_id.as_str();
+    server
+        .stranger(&format!(
+            "SELECT FROM {locks} WHERE lock_id = '{lock_id}' FOR UPDATE"
+        ))
         .await
-        .unwrap();
-    tokio::spawn(connection);
-    client
-        .batch_execute(&format!("BEGIN; {sql}"))
-        .await
-        .unwrap();
-    client
 }
 
 async fn only_one_waits<T: Debug>(
@@ -130,9 +133,7 @@ async fn expired_locks_are_replaced_and_not_released() {
     let t = server.backend(|_| {}).await;
     let old = requests("k");
     acquire_all(&t.backend, &old).await;
-    server
-        .sql(&format!("UPDATE {} SET expires_at_ms = 1", t.locks))
-        .await;
+    expire_all(&server, &t.locks).await;
     for outcome in release_all(&t.backend, &old).await {
         assert_eq!(outcome.unwrap(), ReleaseOutcome::Missed(Miss::Expired));
     }
@@ -151,7 +152,7 @@ async fn a_key_that_somebody_else_is_at_keeps_only_its_own_waiting() {
     let requests = requests("k");
     let contended = format!("hashtext($${}$$)", requests[ONE].key.as_str());
     let turn = format!("SELECT pg_advisory_xact_lock({contended})");
-    let stranger = stranger(&server, &turn).await;
+    let stranger = server.stranger(&turn).await;
 
     only_one_waits(requests.iter().map(|request| t.backend.acquire(request))).await;
     drop(stranger);
@@ -163,12 +164,7 @@ async fn a_row_that_somebody_else_holds_keeps_only_its_own_waiting() {
     let t = server.backend(|_| {}).await;
     let requests = requests("k");
     acquire_all(&t.backend, &requests).await;
-    let held = format!(
-        "SELECT FROM {} WHERE lock_id = '{}' FOR UPDATE",
-        t.locks,
-        requests[ONE].lock_id.as_str()
-    );
-    let stranger = stranger(&server, &held).await;
+    let stranger = holder_of_row(&server, &t.locks, &requests[ONE]).await;
     only_one_waits(
         requests
             .iter()
@@ -184,15 +180,8 @@ async fn an_expired_row_that_somebody_else_holds_keeps_only_its_own_waiting() {
     let t = server.backend(|_| {}).await;
     let old = requests("k");
     acquire_all(&t.backend, &old).await;
-    server
-        .sql(&format!("UPDATE {} SET expires_at_ms = 1", t.locks))
-        .await;
-    let held = format!(
-        "SELECT FROM {} WHERE lock_id = '{}' FOR UPDATE",
-        t.locks,
-        old[ONE].lock_id.as_str()
-    );
-    let stranger = stranger(&server, &held).await;
+    expire_all(&server, &t.locks).await;
+    let stranger = holder_of_row(&server, &t.locks, &old[ONE]).await;
     let requests = requests("k");
     only_one_waits(requests.iter().map(|request| t.backend.acquire(request))).await;
     drop(stranger);
@@ -236,7 +225,7 @@ async fn who_comes_while_others_are_stuck_is_served() {
     let stuck: Vec<_> = ["a", "b", "c"].into_iter().flat_map(requests).collect();
     // While a table is locked, no session can be prepared.
     join_all(held.iter().map(|one| t.backend.is_locked(&one.key))).await;
-    let stranger = stranger(&server, &format!("LOCK TABLE {}", t.fences)).await;
+    let stranger = server.stranger(&format!("LOCK TABLE {}", t.fences)).await;
     let acquires = acquire_all(&t.backend, &stuck);
     let releases = timeout(SOON, release_all(&t.backend, &held));
     tokio::select! {
@@ -256,7 +245,7 @@ async fn who_has_no_time_left_is_told_why() {
         .backend(|config| config.operation_timeout_ms = 600)
         .await;
     acquire_all(&t.backend, &requests("warm")).await;
-    let stranger = stranger(&server, &format!("LOCK TABLE {}", t.fences)).await;
+    let stranger = server.stranger(&format!("LOCK TABLE {}", t.fences)).await;
     for outcome in acquire_all(&t.backend, &requests("k")).await {
         let error = outcome.unwrap_err();
         assert_eq!(error.code, ErrorCode::NetworkTimeout);
@@ -338,7 +327,7 @@ async fn a_server_that_dies() {
     let first = requests("k");
     acquire_all(&t.backend, &first).await;
     let table = format!("LOCK TABLE {}", t.fences);
-    let stranger = stranger(&server, &table).await;
+    let stranger = server.stranger(&table).await;
     let backend = Arc::new(t.backend);
     let acquiring = {
         let backend = Arc::clone(&backend);
