@@ -6,7 +6,7 @@
 //   npm test -- --without-servers    both, less what needs a server; says what it left out
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { promisify } from "node:util";
 import { fuzz } from "./lib/fuzz.mjs";
 import { cargo, failTogether, main, root, tool } from "./lib/run.mjs";
@@ -55,7 +55,7 @@ async function selectedFiles() {
   return JSON.parse(stdout).map(({ file }) => file);
 }
 
-/** One plain closing line, whatever the reporter prints. */
+/** What failed by name, and one plain closing line, whatever the reporter prints. */
 function summarize() {
   if (!existsSync(report)) return; // Interrupted before there was anything to count.
   const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(report, "utf8"));
@@ -63,6 +63,10 @@ function summarize() {
   const broken = testResults.filter(
     (file) => file.status === "failed" && !file.assertionResults.length,
   );
+  for (const { name, assertionResults } of testResults) {
+    const failed = assertionResults.filter(({ status }) => status === "failed");
+    for (const { fullName } of failed) console.log(`failed: ${relative(root, name)}: ${fullName}`);
+  }
   console.log(`JavaScript: ${numPassedTests} passed, ${numFailedTests + broken.length} failed`);
 }
 

@@ -23,7 +23,7 @@ pub trait EventLoop: Send + Sync + 'static {
 pub trait Watched: Send + Sync + 'static {
     fn socket(&self) -> Arc<TcpStream>;
 
-    /// Reads and writes what can be at once. Called on the loop's thread.
+    /// Reads and writes what can be at once. The loop calls it on its thread.
     fn turn(&self, event: Event) -> Interest;
 
     /// There will be no more turns.

@@ -7,13 +7,12 @@ import { connect, createServer } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { startRedis } from "../../scripts/servers.mjs";
 import { rejection } from "../contracts/setup.js";
-import { lock } from "../fixtures/api.js";
+import { hold, lock } from "../fixtures/api.js";
 import { JS, run } from "../fixtures/node.js";
-import { until } from "../fixtures/wait.js";
+import { block, until } from "../fixtures/wait.js";
 import { open, prefix } from "./open.js";
 
 const ttlMs = 30_000;
-const sleepBusily = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
 let server;
 beforeAll(async () => void (server = await startRedis()));
@@ -50,7 +49,7 @@ describe("in this process", () => {
 
   test("an answer that came in time is not late because the thread was busy", async () => {
     const acquiring = backend.acquire({ key: "busy", ttlMs });
-    sleepBusily(1500);
+    block(1500);
     const held = await acquiring;
     expect(held.ok).toBe(true);
     expect(await held.release()).toEqual({ ok: true });
@@ -60,7 +59,7 @@ describe("in this process", () => {
     const held = await backend.acquire({ key: "new", ttlMs });
     cli("script", "flush");
     const extending = held.extend(2 * ttlMs);
-    sleepBusily(1000);
+    block(1000);
     expect(Number(cli("pttl", `${keyPrefix}:new`))).toBeGreaterThan(ttlMs);
     expect(await extending).toMatchObject({ ok: true });
     expect(await held.release()).toEqual({ ok: true });
@@ -70,13 +69,22 @@ describe("in this process", () => {
     const lost = await lock(
       backend,
       ({ signal }) => {
-        sleepBusily(2500);
+        block(2500);
         expect(Number(cli("pttl", `${keyPrefix}:beating`))).toBeGreaterThan(0);
         return signal.aborted;
       },
       { key: "beating", ttlMs: 600, autoExtend: true },
     );
     expect(lost).toBe(false);
+  });
+
+  test("a heartbeat goes on while an answer waits for the thread", async () => {
+    const held = await hold(backend, { key: "asked", ttlMs: 1000, autoExtend: true });
+    const extending = held.extend(1000);
+    block(3000);
+    expect(held.isHeld()).toBe(true);
+    expect(await extending).toMatchObject({ ok: true });
+    await held.release();
   });
 
   test("what is gathered for one write is written although the thread gets busy", async () => {

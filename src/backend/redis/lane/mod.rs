@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::redis::error;
 use crate::backend::redis::format::scripts::{Call, Script};
-use crate::backend::redis::transport::watchdog::Watchdog;
+use crate::backend::redis::transport::watchdog::{self, Watchdog};
 use crate::error::{Error, Result};
 use crate::event_loop::{Event, EventLoop, Interest, Watched};
 use together::Together;
@@ -34,6 +34,10 @@ use wire::Wire;
 const MOST_WAITING: usize = 1 << 16;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// After so long another thread reads the answers: the loop's may be busy, and what depends on an
+/// answer, such as the next heartbeat, must not wait for it.
+const BUSY: Duration = Duration::from_millis(50);
 
 pub(crate) struct Lane {
     /// The one of the wire.
@@ -90,7 +94,7 @@ struct State {
     /// As many are written together: callers that were answered together often ask again together.
     part: usize,
     /// Scripts that went this way: the server remembers them. Were it asked for others by their
-    /// hash, the second try would need this thread, which may be busy by then.
+    /// hash, the second try would wait for this thread, which may be busy by then.
     known: Vec<&'static Script>,
     /// Read, but not yet a whole reply.
     input: Vec<u8>,
@@ -327,18 +331,25 @@ impl Lane {
         lost.map(|answer| (answer, Err(failure.clone()))).collect()
     }
 
+    /// Does what the loop's thread has no time for.
     async fn watch_time(&self) {
         let tick = || {
-            let mut state = self.lock();
-            // The loop's thread may be busy with something else since it gathered this.
-            state.write();
-            let oldest = state.waiting.front().map(|request| request.since.elapsed());
+            let state = self.lock();
+            let oldest = state.waiting.front();
+            let unread = oldest.is_some_and(|request| request.since.elapsed() >= BUSY)
+                && state.answered.elapsed() >= BUSY;
             drop(state);
-            if oldest.is_some_and(|age| age >= self.limit) {
+            let event = if unread {
+                Event::Ready
+            } else {
+                Event::Gathered
+            };
+            if self.turn(event) != Interest::Read {
                 self.home.nudge();
             }
         };
-        self.watchdog.run(self.limit, tick).await;
+        let pause = watchdog::pause_of(self.limit).min(BUSY);
+        self.watchdog.run(pause, tick).await;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

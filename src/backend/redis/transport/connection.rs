@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::bounded::Bounded;
 use super::driver::Driver;
-use super::watchdog::Watchdog;
+use super::watchdog::{self, Watchdog};
 use crate::backend::redis::config::Node;
 use crate::backend::redis::error;
 use crate::backend::redis::lane::LaneSlot;
@@ -88,7 +88,7 @@ impl Connection {
                 (Arc::clone(&driver), Arc::clone(&watchdog), over.clone());
             let tick = Arc::clone(&tick);
             async move {
-                let ticking = watchdog.run(limit, || tick.notify_waiters());
+                let ticking = watchdog.run(watchdog::pause_of(limit), || tick.notify_waiters());
                 over.run_until_cancelled(ticking).await;
                 driver.end();
             }

@@ -16,10 +16,14 @@ pub(crate) struct Watchdog {
     wake: Notify,
 }
 
+/// Between two looks whether a limit is over.
+pub(crate) fn pause_of(limit: Duration) -> Duration {
+    (limit / PARTS).max(SHORTEST)
+}
+
 impl Watchdog {
     /// To be run once. Ticks while anybody waits.
-    pub(crate) async fn run(&self, limit: Duration, tick: impl Fn()) {
-        let pause = (limit / PARTS).max(SHORTEST);
+    pub(crate) async fn run(&self, pause: Duration, tick: impl Fn()) {
         loop {
             sleep(pause).await;
             if self.waiting.load(Ordering::SeqCst) > 0 {
@@ -55,7 +59,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    const LIMIT: Duration = Duration::from_millis(20);
+    const PAUSE: Duration = Duration::from_millis(5);
 
     #[tokio::test]
     async fn ticks_while_anybody_waits_also_after_a_rest() {
@@ -66,7 +70,7 @@ mod tests {
             let tick = move || {
                 ticks.fetch_add(1, Ordering::SeqCst);
             };
-            async move { watchdog.run(LIMIT, tick).await }
+            async move { watchdog.run(PAUSE, tick).await }
         });
         for _ in 0..3 {
             while !watchdog.asleep.load(Ordering::SeqCst) {
