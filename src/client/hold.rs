@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{Notify, SetOnce};
 
 use super::host::Moment;
 #[cfg(test)]
@@ -75,7 +74,7 @@ pub struct Hold {
     pub(super) kept: AtomicBool,
     /// Somebody else than its holder has ended it.
     pub(super) given_up: AtomicBool,
-    pub(super) ended: CancellationToken,
+    pub(super) ended: SetOnce<()>,
 }
 
 impl Hold {
@@ -103,7 +102,7 @@ impl Hold {
             shortened: Notify::new(),
             kept: AtomicBool::new(false),
             given_up: AtomicBool::new(false),
-            ended: CancellationToken::new(),
+            ended: SetOnce::new(),
         }
     }
 
@@ -151,6 +150,11 @@ impl Hold {
         (self.lost.get().is_none() && !left.is_zero()).then_some(left)
     }
 
+    fn end(&self) {
+        // It may have been before.
+        let _ = self.ended.set(());
+    }
+
     /// From now on it counts as lost. Only the first reason is kept.
     pub(super) fn lose(&self, error: Error) {
         if self.lost.set(error).is_ok()
@@ -162,7 +166,7 @@ impl Hold {
 
     /// The store has it no more.
     pub(super) fn taken_away(&self) {
-        if !self.ended.is_cancelled() {
+        if !self.ended.initialized() {
             self.lose(taken_away());
         }
     }
@@ -243,7 +247,7 @@ impl Client {
         self.holds.any(|hold| {
             hold.key == *key
                 && hold.granted_at <= then
-                && !hold.ended.is_cancelled()
+                && !hold.ended.initialized()
                 && hold.held_for(now).is_some()
         })
     }
@@ -265,7 +269,7 @@ impl Client {
 
     /// Gives the lock back; or, when it is too early for that, leaves it the rest of its time.
     pub async fn end(self: Arc<Self>, hold: Arc<Hold>) -> Result<ReleaseOutcome> {
-        hold.ended.cancel();
+        hold.end();
         let outcome = self.give_back(&hold).await;
         self.holds.remove(hold.lock_id);
         outcome
@@ -273,7 +277,7 @@ impl Client {
 
     /// Nobody ever used it: gives it back, whatever that takes. See [`Client::undo`] for the end of it.
     pub fn abandon(self: &Arc<Self>, hold: &Hold) -> BoxFuture<'static, ()> {
-        hold.ended.cancel();
+        hold.end();
         self.holds.remove(hold.lock_id);
         self.undo(hold.lock_id, &hold.key, hold.longest_ttl())
     }

@@ -22,8 +22,11 @@ impl Client {
         if !hold.kept.swap(true, Ordering::AcqRel) {
             let (client, hold) = (Arc::clone(self), Arc::clone(hold));
             self.host.spawn(Box::pin(async move {
-                let ended = hold.ended.clone();
-                ended.run_until_cancelled(client.keep_alive(&hold)).await;
+                tokio::select! {
+                    biased;
+                    _ = hold.ended.wait() => {}
+                    () = client.keep_alive(&hold) => {}
+                }
             }));
         }
     }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use napi::Env;
 use napi::bindgen_prelude::{Either, Object};
 use napi_derive::napi;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::bridge::{Completions, Pending};
+use super::bridge::Completions;
 use super::calls;
 use super::hold::Held;
+use super::owed::{Outcome, Owed, conclude};
 use super::panics::contain;
 use super::reply::{self, Reply};
 use crate::backend::{Backend, LookupQuery};
@@ -27,18 +27,6 @@ use crate::lock::{Key, LockId, Ttl};
 /// A reply, or the id under which it will come.
 #[napi]
 pub type Answer = Either<String, f64>;
-
-/// What an operation ends with: the reply and, sometimes, work that goes on after it.
-pub(super) struct Outcome {
-    pub reply: Reply,
-    pub undo: Option<BoxFuture<'static, ()>>,
-}
-
-impl From<Reply> for Outcome {
-    fn from(reply: Reply) -> Self {
-        Self { reply, undo: None }
-    }
-}
 
 /// As a class: what is called once in a while. What every lock calls, [`calls`] makes of it.
 #[napi]
@@ -111,13 +99,13 @@ impl Operations {
         operation: impl Future<Output = Outcome> + Send + 'static,
         cancel: Option<CancellationToken>,
     ) -> Answer {
-        let mut operation = Box::pin(operation);
+        let mut operation = Box::pin(Owed::new(operation));
         let host = Arc::clone(self.client.host());
         let parked = Parked::new(Arc::clone(&host), self.runtime.clone(), outside);
         let waker = Waker::from(Arc::clone(&parked));
         let mut context = Context::from_waker(&waker);
         // A panic must not unwind into Node.
-        let polled = contain(|| operation.as_mut().poll(&mut context));
+        let polled = contain(|| operation.as_mut().poll_for_outcome(&mut context));
         let done = match polled {
             Some(Poll::Ready(Outcome { reply, undo: None })) => return Either::A(reply.deliver()),
             Some(Poll::Ready(outcome)) => Some(outcome),
@@ -131,9 +119,10 @@ impl Operations {
         }
         match done {
             Some(outcome) => host.spawn(Box::pin(conclude(outcome, pending))),
-            None => parked.park(Box::pin(async move {
-                conclude(operation.await, pending).await;
-            })),
+            None => {
+                operation.as_mut().owe(pending);
+                parked.park(operation);
+            }
         }
         Either::B(id as f64)
     }
@@ -173,16 +162,6 @@ impl Operations {
             )
         })
     }
-}
-
-async fn conclude(outcome: Outcome, mut pending: Pending) {
-    let Outcome { reply, undo } = outcome;
-    let Some(undo) = undo else {
-        return pending.finish(reply);
-    };
-    pending.interim(reply);
-    undo.await;
-    pending.finish(Reply::nothing());
 }
 
 pub(super) fn failed(error: Error) -> Answer {

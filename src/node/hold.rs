@@ -5,16 +5,14 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use napi::bindgen_prelude::Either;
 use napi_derive::napi;
 use tokio_util::sync::CancellationToken;
 
-use super::backend::{
-    Answer, NativeBackend, Operations, Outcome, checked, key_and_ttl, milliseconds,
-};
+use super::backend::{Answer, NativeBackend, Operations, checked, key_and_ttl, milliseconds};
 use super::bridge::Completions;
 use super::functions::retry_policy;
+use super::owed::Outcome;
 use super::reply::{self, Reply};
 use crate::client::{Client, Hold, HoldEvent, HoldPolicy, HoldRequest, Settled, WaitPolicy};
 use crate::map::FastMap;
@@ -137,7 +135,7 @@ impl Operations {
 
     fn start_hold(
         &self,
-        holding: BoxFuture<'static, Settled<Option<Arc<Hold>>>>,
+        holding: impl Future<Output = Settled<Option<Arc<Hold>>>> + Send + 'static,
         cancel: Option<CancellationToken>,
     ) -> Answer {
         let numbering = self.numbering();
@@ -175,7 +173,7 @@ impl Operations {
             };
             let cancel = cancellable.then(CancellationToken::new);
             let holding = Arc::clone(&self.client).hold(request, cancel.clone());
-            self.start_hold(Box::pin(holding), cancel)
+            self.start_hold(holding, cancel)
         })
     }
 
@@ -227,7 +225,7 @@ impl NativeBackend {
         };
         let cancel = cancellable.then(CancellationToken::new);
         let holding = Arc::clone(&self.client).hold_again(hold, caller as u64, cancel.clone());
-        self.start_hold(Box::pin(holding), cancel)
+        self.start_hold(holding, cancel)
     }
 
     /// Gives a lock back that nobody ever used.

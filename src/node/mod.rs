@@ -19,6 +19,7 @@ pub mod fuzzing;
 mod hold;
 mod host;
 mod open;
+mod owed;
 mod panics;
 mod questions;
 mod queue;

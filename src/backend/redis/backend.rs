@@ -80,8 +80,8 @@ impl RedisBackend {
 
     /// Nobody waits for it, and there is never more than one at a time.
     fn clean_up(&self, key: &Key, lock_id: LockId) {
-        let (place, names) = self.layout.of_key(key);
-        let (Ok(keys), Ok(index)) = (names.lock_keys(key), names.index_key(lock_id)) else {
+        let (place, space) = self.layout.of_key(key);
+        let Ok(names) = space.names(key, lock_id) else {
             return;
         };
         if self.cleaning.swap(true, Ordering::Relaxed) {
@@ -96,7 +96,7 @@ impl RedisBackend {
                     place,
                     &Call {
                         script: &scripts::CLEANUP,
-                        keys: &[&keys.lock, &index],
+                        keys: &[names.lock(), names.index()],
                         args: Args::same(&[lock_id.as_str()]),
                     },
                 )
@@ -137,21 +137,20 @@ impl Backend for RedisBackend {
     }
 
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        let (place, names) = self.layout.of_key(&request.key);
+        let (place, space) = self.layout.of_key(&request.key);
         if self.layout.of_lock_id(request.lock_id).0 != place {
             return Err(Error::internal("A lockId that leads to another place"));
         }
-        let keys = names.lock_keys(&request.key)?;
-        let index = names.index_key(request.lock_id)?;
+        let names = space.names(&request.key, request.lock_id)?;
         let (lock_id, key) = (request.lock_id.as_str(), request.key.as_str());
         let mut digits = itoa::Buffer::new();
         let ttl_ms = digits.format(request.ttl.ms());
         let call = Call {
             script: &scripts::ACQUIRE,
-            keys: &[&keys.lock, &index, &keys.fence],
+            keys: &[names.lock(), names.index(), names.fence()],
             args: Args {
                 lean: &[lock_id, ttl_ms, &json::escape(key)],
-                documented: &[lock_id, ttl_ms, TOLERANCE_MS, &keys.lock, key],
+                documented: &[lock_id, ttl_ms, TOLERANCE_MS, names.lock(), key],
             },
         };
         reply::acquired(self.client.form(), self.client.run(place, &call).await?)
@@ -172,9 +171,9 @@ impl Backend for RedisBackend {
             return self.release(lock_id);
         }
         Box::pin(async move {
-            let (_, names) = self.layout.of_key(key);
-            let (index, lock) = (names.index_key(lock_id)?, names.lock_key(key)?);
-            self.release_with(lock_id, &[&index, &lock]).await
+            let names = self.layout.of_key(key).1.names(key, lock_id)?;
+            let keys = [names.index(), names.lock()];
+            self.release_with(lock_id, &keys).await
         })
     }
 

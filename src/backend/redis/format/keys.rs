@@ -1,5 +1,7 @@
 //! The names of the keys in Redis.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 use crate::lock::id::LOCK_ID_LENGTH;
 use crate::lock::key::{KeyBudget, hashed_storage_key, nfc, storage_key};
@@ -7,10 +9,35 @@ use crate::lock::{Key, LockId};
 
 const BUDGET: KeyBudget = KeyBudget::REDIS;
 
+/// How the names of indexes go on.
+const INDEX: &str = "id:";
+
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct LockKeys {
-    pub(crate) lock: String,
-    pub(crate) fence: String,
+struct LockKeys {
+    lock: String,
+    fence: String,
+}
+
+/// All names of a lock, in one piece: they are made for every request.
+#[derive(Debug)]
+pub(crate) struct Names {
+    text: String,
+    fence_end: usize,
+    lock: Range<usize>,
+}
+
+impl Names {
+    pub(crate) fn lock(&self) -> &str {
+        &self.text[self.lock.clone()]
+    }
+
+    pub(crate) fn index(&self) -> &str {
+        &self.text[self.lock.end..]
+    }
+
+    pub(crate) fn fence(&self) -> &str {
+        &self.text[..self.fence_end]
+    }
 }
 
 /// Makes key names under one prefix.
@@ -37,15 +64,29 @@ impl Keyspace {
         Ok(keyspace)
     }
 
-    pub(crate) fn lock_keys(&self, key: &Key) -> Result<LockKeys> {
-        let key = key.as_str();
-        let start = &self.start;
-        if self.is_plain(key) {
-            return Ok(LockKeys {
-                lock: [start, key].concat(),
-                fence: [start, "fence:", start, key].concat(),
+    pub(crate) fn names(&self, key: &Key, lock_id: LockId) -> Result<Names> {
+        const FENCE: &str = "fence:";
+        if !self.is_plain(key.as_str()) {
+            let LockKeys { lock, fence } = self.lock_keys(key)?;
+            return Ok(Names {
+                fence_end: fence.len(),
+                lock: fence.len()..fence.len() + lock.len(),
+                text: [fence, lock, self.index_key(lock_id)?].concat(),
             });
         }
+        let (start, key, id) = (self.start.as_str(), key.as_str(), lock_id.as_str());
+        let lock_start = start.len() + FENCE.len();
+        let fence_end = lock_start + start.len() + key.len();
+        Ok(Names {
+            // The name of the lock ends that of its fence.
+            text: [start, FENCE, start, key, start, INDEX, id].concat(),
+            fence_end,
+            lock: lock_start..fence_end,
+        })
+    }
+
+    fn lock_keys(&self, key: &Key) -> Result<LockKeys> {
+        let key = key.as_str();
         let base = if self.is_dangerous(key) {
             hashed_storage_key(&self.prefix, key, BUDGET)?
         } else {
@@ -83,15 +124,19 @@ impl Keyspace {
 
     pub(crate) fn index_key(&self, lock_id: LockId) -> Result<String> {
         if self.is_short(LOCK_ID_LENGTH) {
-            return Ok([&self.start, "id:", lock_id.as_str()].concat());
+            return Ok([&self.start, INDEX, lock_id.as_str()].concat());
         }
-        let index = storage_key(&self.prefix, &format!("id:{}", lock_id.as_str()), BUDGET)?;
+        let index = storage_key(
+            &self.prefix,
+            &format!("{INDEX}{}", lock_id.as_str()),
+            BUDGET,
+        )?;
         Ok(self.outside(index))
     }
 
     /// What the names of indexes start with, unless they are shortened.
     pub(crate) fn index_start(&self) -> String {
-        format!("{}id:", self.start)
+        format!("{}{INDEX}", self.start)
     }
 
     /// What the names of all entries start with.
@@ -215,10 +260,11 @@ mod tests {
             let lock = storage_key(prefix, &key, BUDGET).unwrap();
             let fence = storage_key(prefix, &format!("fence:{lock}"), BUDGET).unwrap();
             let key = Key::new(&key).unwrap();
-            prop_assert_eq!(&keyspace.lock_key(&key).unwrap(), &lock);
-            prop_assert_eq!(keyspace.lock_keys(&key).unwrap(), LockKeys { lock, fence });
             let id = LockId::generate();
             let index = storage_key(prefix, &format!("id:{}", id.as_str()), BUDGET).unwrap();
+            let names = keyspace.names(&key, id).unwrap();
+            prop_assert_eq!([names.lock(), names.fence(), names.index()], [&*lock, &*fence, &*index]);
+            prop_assert_eq!(keyspace.lock_key(&key).unwrap(), lock);
             prop_assert_eq!(keyspace.index_key(id).unwrap(), index);
         }
 

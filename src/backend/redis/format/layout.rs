@@ -88,8 +88,8 @@ impl Layout {
 
     /// Whether the lock of the user's key `key` is stored under `name`, to be put after the start.
     pub(crate) fn is_name_of(&self, name: &str, key: &str) -> bool {
-        let lock = Key::new(key).and_then(|key| self.of_key(&key).1.lock_keys(&key));
-        lock.is_ok_and(|keys| keys.lock.strip_prefix(&self.start()) == Some(name))
+        let lock = Key::new(key).and_then(|key| self.of_key(&key).1.lock_key(&key));
+        lock.is_ok_and(|lock| lock.strip_prefix(&self.start()) == Some(name))
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
     fn lock(prefix: &str, outer: &str, name: &str) -> String {
         let layout = Layout::new(prefix, true, outer).unwrap();
         let name = key(name);
-        layout.of_key(&name).1.lock_keys(&name).unwrap().lock
+        layout.of_key(&name).1.lock_key(&name).unwrap()
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
         let layout = Layout::new("app", false, "").unwrap();
         let (place, space) = layout.of_key(&key("a"));
         assert_eq!(place, 0);
-        assert_eq!(space.lock_keys(&key("a")).unwrap().lock, "app:a");
+        assert_eq!(space.lock_key(&key("a")).unwrap(), "app:a");
         assert_eq!(layout.new_lock_id(&key("a")).spare_bits(), 0);
         for bits in 0..16 {
             let lock_id = LockId::generate().with_spare_bits(bits);
@@ -175,12 +175,12 @@ mod tests {
             let lock_id = layout.new_lock_id(&name);
             let (place, space) = layout.of_key(&name);
             prop_assert_eq!(layout.of_lock_id(lock_id).0, place);
-            let keys = space.lock_keys(&name).unwrap();
+            let names = space.names(&name, lock_id).unwrap();
             let slot = layout.slots()[place];
-            prop_assert_eq!(slot_of(&keys.lock), slot);
-            prop_assert_eq!(slot_of(&keys.fence), slot);
-            prop_assert_eq!(slot_of(&space.index_key(lock_id).unwrap()), slot);
-            prop_assert!(layout.is_name_of(&keys.lock[layout.start().len()..], name.as_str()));
+            for one in [names.lock(), names.fence(), names.index()] {
+                prop_assert_eq!(slot_of(one), slot);
+            }
+            prop_assert!(layout.is_name_of(&names.lock()[layout.start().len()..], name.as_str()));
         }
     }
 }
