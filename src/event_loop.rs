@@ -1,8 +1,22 @@
 //! The event loop of the program that we are part of. A socket that it watches is served on its
 //! own thread: for a request that was made there, no other thread has to be woken.
 
+use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
+
+/// What one turn reads at most: others want theirs too. The loop tells again that there is more.
+pub(crate) const MOST_READS: u32 = 64;
+
+/// Reads or writes, again if a signal came between.
+pub(crate) fn until_done(mut attempt: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match attempt() {
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
 
 pub trait EventLoop: Send + Sync + 'static {
     /// Whether this is the loop's thread.

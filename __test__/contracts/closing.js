@@ -30,6 +30,8 @@ export function closing(t) {
         ? [await t.another(), await t.backend()]
         : [await t.isolated(), undefined];
       const key = t.key();
+      // Connected: on a busy machine that can take longer than the locks here last.
+      await backend.isLocked({ key });
       const isLocked = () => other?.isLocked({ key });
       const expectLocked = async (locked) => {
         if (other) expect(await isLocked()).toBe(locked);

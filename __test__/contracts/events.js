@@ -177,8 +177,8 @@ export function events(t) {
         },
       });
       const key = t.key();
-      const config = { key, ttlMs: 300, autoExtend: true, throwIfLost: true };
-      await lock(backend, () => sleep(500), config);
+      const config = { key, ttlMs: 900, autoExtend: true, throwIfLost: true };
+      await lock(backend, () => sleep(1_200), config);
       expect(await backend.isLocked({ key })).toBe(false);
     });
   });

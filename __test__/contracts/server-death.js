@@ -129,7 +129,7 @@ export function serverDeath({ start, open, place, keepsLocks = true, triesToConn
       // Connected: who does not know yet how long an attempt takes tries for longer before it watches.
       await waiter.isLocked({ key });
       const waiting = lock(waiter, () => (entered = true), { key, acquisition: WOKEN });
-      await sleep(1_000);
+      await sleep(2_000);
       await server.kill();
       await server.restart();
       if (keepsLocks) {

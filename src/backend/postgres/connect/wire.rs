@@ -8,8 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What one turn reads at most: others want theirs too. The loop tells again that there is more.
-const MOST_READS: u32 = 64;
+use crate::event_loop::{MOST_READS, until_done};
 
 /// The driver has one copy, whoever moves it another.
 #[derive(Clone)]
@@ -95,15 +94,6 @@ impl Served {
             Poll::Pending
         } else {
             Poll::Ready(written)
-        }
-    }
-}
-
-fn until_done(mut attempt: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match attempt() {
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-            done => return done,
         }
     }
 }

@@ -331,20 +331,19 @@ impl Lane {
         lost.map(|answer| (answer, Err(failure.clone()))).collect()
     }
 
-    /// Does what the loop's thread has no time for.
+    /// Does what the loop's thread may have no time for.
     async fn watch_time(&self) {
         let tick = || {
-            let state = self.lock();
+            let mut state = self.lock();
+            let mut done = state.write();
             let oldest = state.waiting.front();
             let unread = oldest.is_some_and(|request| request.since.elapsed() >= BUSY)
                 && state.answered.elapsed() >= BUSY;
             drop(state);
-            let event = if unread {
-                Event::Ready
-            } else {
-                Event::Gathered
-            };
-            if self.turn(event) != Interest::Read {
+            if unread {
+                done = self.turn(Event::Ready) == Interest::Read;
+            }
+            if !done {
                 self.home.nudge();
             }
         };

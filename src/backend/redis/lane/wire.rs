@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use rustls::ClientConnection;
 
+use crate::event_loop::{MOST_READS, until_done};
+
 const READ_BYTES: usize = 1 << 14;
-/// What one turn reads at most: others want theirs too.
-const MOST_READS: usize = 64;
 
 /// Requests are written in parts: the server works on one while the next is made.
 const PARTS: usize = 4;
@@ -56,7 +56,6 @@ impl Wire {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
                 Err(cause) => return Err(cause),
             }
         }
@@ -70,9 +69,8 @@ impl Wire {
             None => {
                 let mut written = 0;
                 while written < output.len() {
-                    match (&*self.socket).write(&output[written..]) {
+                    match until_done(|| (&*self.socket).write(&output[written..])) {
                         Ok(more @ 1..) => written += more,
-                        Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
                         _ => break,
                     }
                 }
@@ -84,9 +82,8 @@ impl Wire {
                 let _ = tls.writer().write_all(output);
                 output.clear();
                 while tls.wants_write() {
-                    match tls.write_tls(&mut &*self.socket) {
+                    match until_done(|| tls.write_tls(&mut &*self.socket)) {
                         Ok(1..) => {}
-                        Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
                         _ => return false,
                     }
                 }
@@ -98,7 +95,7 @@ impl Wire {
 
 /// Whether there may be more.
 fn read_plain(mut socket: &TcpStream, buffer: &mut [u8], input: &mut Vec<u8>) -> io::Result<bool> {
-    match socket.read(buffer)? {
+    match until_done(|| socket.read(buffer))? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         bytes => {
             input.extend_from_slice(&buffer[..bytes]);
@@ -112,7 +109,7 @@ fn read_tls(
     tls: &mut ClientConnection,
     input: &mut Vec<u8>,
 ) -> io::Result<bool> {
-    let read = tls.read_tls(&mut socket)?;
+    let read = until_done(|| tls.read_tls(&mut socket))?;
     let state = tls
         .process_new_packets()
         .map_err(|cause| io::Error::new(io::ErrorKind::InvalidData, cause))?;

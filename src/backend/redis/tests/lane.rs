@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::Value;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::server::pour;
@@ -48,6 +49,8 @@ struct Setup {
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(100);
+/// What takes longer will not come.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn set_up(limit: Duration) -> Setup {
     set_up_with(limit, false)
@@ -101,13 +104,16 @@ impl Setup {
 
     /// Takes turns until `answer` is there.
     async fn answer(&self, mut answer: Answer) -> Result<Value, Error> {
-        loop {
-            self.turn();
-            match answer.try_recv() {
-                Ok(answer) => return answer.map(|answer| answer.expect("an answer")),
-                Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+        let answered = async {
+            loop {
+                self.turn();
+                match answer.try_recv() {
+                    Ok(answer) => return answer.map(|answer| answer.expect("an answer")),
+                    Err(_) => sleep(Duration::from_millis(1)).await,
+                }
             }
-        }
+        };
+        timeout(PATIENCE, answered).await.expect("an answer")
     }
 
     /// So many are made, and answered together.
@@ -306,9 +312,22 @@ async fn what_a_busy_loop_does_not_write_is_written_all_the_same() {
     setup.were_under_way(12).await;
     setup.home.gathering.store(true, Ordering::SeqCst);
     let _answer = setup.send("second").unwrap();
-    while setup.arrived() == 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let arrived = async {
+        while setup.arrived() == 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(PATIENCE, arrived).await.expect("a request");
+}
+
+#[tokio::test]
+async fn what_a_busy_loop_does_not_read_is_read_all_the_same() {
+    let mut setup = set_up(LONG);
+    let answer = setup.send("a").unwrap();
+    assert_eq!(setup.arrived(), 1);
+    setup.says(":1\r\n");
+    let answer = timeout(PATIENCE, answer).await.expect("an answer");
+    assert_eq!(answer.unwrap().unwrap(), Some(Value::Int(1)));
 }
 
 #[tokio::test]
@@ -317,7 +336,7 @@ async fn a_silent_server_is_given_up() {
     let (first, second) = (setup.send("a").unwrap(), setup.send("b").unwrap());
     // The loop has no reason to look by itself.
     while setup.home.nudges.load(Ordering::SeqCst) == 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        sleep(Duration::from_millis(1)).await;
     }
     for answer in [first, second] {
         let error = setup.answer(answer).await.unwrap_err();
@@ -449,7 +468,7 @@ async fn a_full_socket_is_waited_for() {
         }
     });
     while setup.turn() == Interest::ReadAndWrite {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        sleep(Duration::from_millis(1)).await;
     }
     reader.join().unwrap();
     setup.says(&":1\r\n".repeat(200));
@@ -464,7 +483,7 @@ async fn a_retired_one_answers_those_who_wait() {
     let answer = setup.send("a").unwrap();
     let lane = setup.slot.take().unwrap();
     let retiring = tokio::spawn(async move { lane.retire().await });
-    tokio::time::sleep(SHORT).await;
+    sleep(SHORT).await;
     assert!(!retiring.is_finished());
     setup.says(":1\r\n");
     assert_eq!(setup.answer(answer).await, Ok(Value::Int(1)));
