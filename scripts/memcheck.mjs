@@ -9,6 +9,7 @@ import { startTestServers } from "./lib/test-servers.mjs";
 /** Sockets on the event loop, threads that end in the middle of it, processes that do. */
 const TESTS = [
   "__test__/redis/event-loop.test.js",
+  "__test__/postgres/event-loop.test.js",
   "__test__/e2e/threads.test.js",
   "__test__/e2e/lifetime.test.js",
 ];
