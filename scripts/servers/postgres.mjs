@@ -20,7 +20,9 @@ const USER = "syncguard";
  */
 export async function startPostgres({ tls, password, durable = false, config = {} } = {}) {
   const owner = unprivileged();
-  const as = { ...owner, encoding: "utf8", env: { ...process.env, LC_ALL: "C" } };
+  // What watches the memory of the tests is not meant for the server, which does not start with it.
+  const { LD_PRELOAD: _, ...env } = process.env;
+  const as = { ...owner, encoding: "utf8", env: { ...env, LC_ALL: "C" } };
   const directory = temporaryDirectory(owner.uid ? owner : undefined);
   const exec = (name, args) =>
     promisify(execFile)(program(name), args, { ...as, cwd: directory.path });
