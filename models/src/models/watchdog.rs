@@ -8,7 +8,7 @@ use shuttle::future::block_on;
 use shuttle::sync::atomic::{AtomicBool, Ordering};
 use shuttle::thread;
 
-use crate::watchdog::Watchdog;
+use crate::watchdog::{Watchdog, pause_of};
 
 /// However it falls asleep meanwhile: else nobody would ever tell the one who waits.
 pub fn who_waits_is_watched() {
@@ -24,7 +24,7 @@ pub fn who_waits_is_watched() {
     let ticked = AtomicBool::new(false);
     block_on(async {
         let tick = || ticked.store(true, Ordering::SeqCst);
-        let mut run = pin!(watchdog.run(Duration::ZERO, tick));
+        let mut run = pin!(watchdog.run(pause_of(Duration::ZERO), tick));
         poll_fn(|context| {
             let _ = run.as_mut().poll(context);
             if ticked.load(Ordering::SeqCst) {
