@@ -3,7 +3,8 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { startPostgres } from "../../scripts/servers.mjs";
-import { hold, lock } from "../fixtures/api.js";
+import { lock } from "../fixtures/api.js";
+import { busyThread } from "../fixtures/busy-thread.js";
 import { JS, run } from "../fixtures/node.js";
 import { block, until } from "../fixtures/wait.js";
 import { open, tables } from "./open.js";
@@ -60,13 +61,7 @@ describe.each(Object.keys(WAYS))("%s", (way) => {
     return () => backend.close();
   });
 
-  test("an answer that came in time is not late because the thread was busy", async () => {
-    const acquiring = backend.acquire({ key: "busy", ttlMs });
-    block(1500);
-    const held = await acquiring;
-    expect(held.ok).toBe(true);
-    expect(await held.release()).toEqual({ ok: true });
-  });
+  busyThread(() => backend);
 
   test("a heartbeat goes on while the thread is busy", async () => {
     const lost = await lock(
@@ -89,22 +84,6 @@ describe.each(Object.keys(WAYS))("%s", (way) => {
     for (let round = 0; round < 20; round++) await works("again");
     await haveConnections(2);
   });
-});
-
-test("a heartbeat goes on while an answer waits for the thread", async () => {
-  const backend = await open({ url: `${plain.url}?application_name=${names.tableName}`, ...names });
-  await until(async () => {
-    await backend.isLocked({ key: "k" });
-    return (await connections(plain, names.tableName, false)) === 2;
-  }, "both connections");
-  for (let round = 0; round < 100; round++) await backend.isLocked({ key: "k" });
-  const held = await hold(backend, { key: "k", ttlMs: 1000, autoExtend: true });
-  const extending = held.extend(1000);
-  block(3000);
-  expect(held.isHeld()).toBe(true);
-  expect(await extending).toMatchObject({ ok: true });
-  await held.release();
-  await backend.close();
 });
 
 test("a program ends by itself, and so does a worker in the middle of a request", async () => {

@@ -7,7 +7,8 @@ import { connect, createServer } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { startRedis } from "../../scripts/servers.mjs";
 import { rejection } from "../contracts/setup.js";
-import { hold, lock } from "../fixtures/api.js";
+import { lock } from "../fixtures/api.js";
+import { busyThread } from "../fixtures/busy-thread.js";
 import { JS, run } from "../fixtures/node.js";
 import { block, until } from "../fixtures/wait.js";
 import { open, prefix } from "./open.js";
@@ -47,13 +48,7 @@ describe("in this process", () => {
     expect(await held.release()).toEqual({ ok: true });
   };
 
-  test("an answer that came in time is not late because the thread was busy", async () => {
-    const acquiring = backend.acquire({ key: "busy", ttlMs });
-    block(1500);
-    const held = await acquiring;
-    expect(held.ok).toBe(true);
-    expect(await held.release()).toEqual({ ok: true });
-  });
+  busyThread(() => backend);
 
   test("a script that is new to the server runs although the thread gets busy", async () => {
     const held = await backend.acquire({ key: "new", ttlMs });
@@ -76,15 +71,6 @@ describe("in this process", () => {
       { key: "beating", ttlMs: 600, autoExtend: true },
     );
     expect(lost).toBe(false);
-  });
-
-  test("a heartbeat goes on while an answer waits for the thread", async () => {
-    const held = await hold(backend, { key: "asked", ttlMs: 1000, autoExtend: true });
-    const extending = held.extend(1000);
-    block(3000);
-    expect(held.isHeld()).toBe(true);
-    expect(await extending).toMatchObject({ ok: true });
-    await held.release();
   });
 
   test("what is gathered for one write is written although the thread gets busy", async () => {

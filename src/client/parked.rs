@@ -7,7 +7,7 @@
 //! - else where its [`Host`] runs things, but only then: moving it there at once would wake a thread
 //!   only to find that it waits.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
@@ -48,15 +48,12 @@ enum State {
 thread_local! {
     /// What can go on here; nothing outside a turn.
     static READY: RefCell<Option<Ready>> = const { RefCell::new(None) };
-    /// Between two turns, so that each need not make one.
-    static SPARE: Cell<Ready> = const { Cell::new(VecDeque::new()) };
 }
 
 /// Runs `work` and then, on this thread, the operations that it woke.
 pub fn turn<T>(runtime: &Handle, work: impl FnOnce() -> T) -> T {
     let _context = runtime.enter();
-    let spare = SPARE.with(Cell::take);
-    READY.with(|ready| ready.replace(Some(spare)));
+    READY.with(|ready| ready.replace(Some(VecDeque::new())));
     let _end = End;
     let done = work();
     while let Some((parked, rest)) = next() {
@@ -70,11 +67,9 @@ struct End;
 
 impl Drop for End {
     fn drop(&mut self) {
-        let mut ready = READY.with(RefCell::take).unwrap_or_default();
-        for (parked, rest) in ready.drain(..) {
+        for (parked, rest) in READY.with(RefCell::take).into_iter().flatten() {
             parked.host.spawn(rest);
         }
-        SPARE.with(|spare| spare.set(ready));
     }
 }
 

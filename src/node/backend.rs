@@ -106,9 +106,12 @@ impl Operations {
         let mut context = Context::from_waker(&waker);
         // A panic must not unwind into Node.
         let polled = contain(|| operation.as_mut().poll_for_outcome(&mut context));
-        let done = match polled {
+        let answered = match polled {
             Some(Poll::Ready(Outcome { reply, undo: None })) => return Either::A(reply.deliver()),
-            Some(Poll::Ready(outcome)) => Some(outcome),
+            Some(Poll::Ready(Outcome {
+                reply,
+                undo: Some(undo),
+            })) => Some((reply, undo)),
             Some(Poll::Pending) => None,
             None => return failed(Error::internal("The operation failed unexpectedly")),
         };
@@ -117,8 +120,8 @@ impl Operations {
         if let Some(cancel) = cancel {
             self.completions.start(id, cancel);
         }
-        match done {
-            Some(outcome) => host.spawn(Box::pin(conclude(outcome, pending))),
+        match answered {
+            Some((reply, undo)) => host.spawn(Box::pin(conclude(reply, undo, pending))),
             None => {
                 operation.as_mut().owe(pending);
                 parked.park(operation);

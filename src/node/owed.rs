@@ -1,7 +1,7 @@
 //! An operation until its outcome is with whom it is owed to.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_util::future::BoxFuture;
 use pin_project_lite::pin_project;
@@ -54,29 +54,27 @@ impl<F: Future<Output = Outcome>> Future for Owed<F> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut this = self.project();
-        if let Some(pending) = this.pending.take() {
-            match this.operation.as_mut().poll(context) {
-                Poll::Pending => *this.pending = Some(pending),
-                Poll::Ready(Outcome { reply, undo: None }) => pending.finish(reply),
-                Poll::Ready(outcome) => {
-                    *this.concluding = Some(Box::pin(conclude(outcome, pending)));
-                }
-            }
+        let this = self.project();
+        if let Some(concluding) = this.concluding {
+            return concluding.as_mut().poll(context);
         }
-        match this.concluding {
-            Some(concluding) => concluding.as_mut().poll(context),
-            None if this.pending.is_some() => Poll::Pending,
-            None => Poll::Ready(()),
+        let Outcome { reply, undo } = ready!(this.operation.poll(context));
+        match (this.pending.take(), undo) {
+            (Some(pending), Some(undo)) => {
+                let concluding = Box::pin(conclude(reply, undo, pending));
+                this.concluding.insert(concluding).as_mut().poll(context)
+            }
+            (Some(pending), None) => {
+                pending.finish(reply);
+                Poll::Ready(())
+            }
+            (None, _) => Poll::Ready(()),
         }
     }
 }
 
-pub(super) async fn conclude(outcome: Outcome, mut pending: Pending) {
-    let Outcome { reply, undo } = outcome;
-    let Some(undo) = undo else {
-        return pending.finish(reply);
-    };
+/// Answers the caller, and goes on with what is left to do.
+pub(super) async fn conclude(reply: Reply, undo: BoxFuture<'static, ()>, mut pending: Pending) {
     pending.interim(reply);
     undo.await;
     pending.finish(Reply::nothing());

@@ -157,8 +157,8 @@ impl Backend for RedisBackend {
     }
 
     async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
-        let (_, names) = self.layout.of_lock_id(lock_id);
-        self.release_with(lock_id, &[&names.index_key(lock_id)?])
+        let (_, space) = self.layout.of_lock_id(lock_id);
+        self.release_with(lock_id, &[&space.index_key(lock_id)?])
             .await
     }
 
@@ -179,10 +179,10 @@ impl Backend for RedisBackend {
 
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
         let ttl_ms = ttl.ms().to_string();
-        let (place, names) = self.layout.of_lock_id(lock_id);
+        let (place, space) = self.layout.of_lock_id(lock_id);
         let call = Call {
             script: &scripts::EXTEND,
-            keys: &[&names.index_key(lock_id)?],
+            keys: &[&space.index_key(lock_id)?],
             args: Args {
                 lean: &[lock_id.as_str(), &ttl_ms],
                 documented: &[lock_id.as_str(), TOLERANCE_MS, &ttl_ms],
@@ -192,10 +192,10 @@ impl Backend for RedisBackend {
     }
 
     async fn is_locked(&self, key: &Key) -> Result<bool> {
-        let (place, names) = self.layout.of_key(key);
+        let (place, space) = self.layout.of_key(key);
         let call = Call {
             script: &scripts::IS_LOCKED,
-            keys: &[&names.lock_key(key)?],
+            keys: &[&space.lock_key(key)?],
             args: Args::same(&[]),
         };
         match reply::presence(self.client.run(place, &call).await?)? {
@@ -213,12 +213,12 @@ impl Backend for RedisBackend {
     async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
         let (place, key, lock_id) = match query {
             LookupQuery::Key(key) => {
-                let (place, names) = self.layout.of_key(key);
-                (place, names.lock_key(key)?, "")
+                let (place, space) = self.layout.of_key(key);
+                (place, space.lock_key(key)?, "")
             }
             LookupQuery::LockId(lock_id) => {
-                let (place, names) = self.layout.of_lock_id(*lock_id);
-                (place, names.index_key(*lock_id)?, lock_id.as_str())
+                let (place, space) = self.layout.of_lock_id(*lock_id);
+                (place, space.index_key(*lock_id)?, lock_id.as_str())
             }
         };
         let call = Call {
@@ -242,7 +242,7 @@ impl Backend for RedisBackend {
                 )
             })?;
         let (fence_start, limit) = (self.layout.fence_start(), limit.to_string());
-        let tails: Vec<String> = places.iter().map(|names| self.layout.tail(names)).collect();
+        let tails: Vec<String> = places.iter().map(|space| self.layout.tail(space)).collect();
         let mut args = vec![cursor, &fence_start, &limit];
         if tails.len() > 1 {
             args.push(&tails[place]);
@@ -262,14 +262,14 @@ impl Backend for RedisBackend {
     }
 
     async fn force_release(&self, key: &Key) -> Result<bool> {
-        let (place, names) = self.layout.of_key(key);
+        let (place, space) = self.layout.of_key(key);
         let call = Call {
             script: &scripts::FORCE_RELEASE,
             keys: &[
-                &names.lock_key(key)?,
+                &space.lock_key(key)?,
                 // The holder's is found there, unless its name had to be shortened: then it stays
                 // until its time is over, and leads nowhere.
-                &names.index_start(),
+                &space.index_start(),
             ],
             args: Args::same(&[]),
         };
@@ -278,11 +278,11 @@ impl Backend for RedisBackend {
 
     async fn report(&self) -> Result<Vec<Finding>> {
         let mut infos = Vec::new();
-        for (place, names) in self.layout.places().iter().enumerate() {
+        for (place, space) in self.layout.places().iter().enumerate() {
             let ask = async |script| {
                 let call = Call {
                     script,
-                    keys: &[names.start()],
+                    keys: &[space.start()],
                     args: Args::same(&[]),
                 };
                 self.client.run(place, &call).await
@@ -300,8 +300,8 @@ impl Backend for RedisBackend {
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
-        let (place, names) = self.layout.of_key(key);
-        self.client.watch(place, &names.lock_key(key).ok()?)
+        let (place, space) = self.layout.of_key(key);
+        self.client.watch(place, &space.lock_key(key).ok()?)
     }
 
     fn obstacle(&self) -> Option<Error> {

@@ -9,7 +9,8 @@ use crate::lock::{Key, LockId};
 
 const BUDGET: KeyBudget = KeyBudget::REDIS;
 
-/// How the names of indexes go on.
+/// How the names of fence counters and of indexes go on.
+const FENCE: &str = "fence:";
 const INDEX: &str = "id:";
 
 #[derive(Debug, PartialEq, Eq)]
@@ -65,7 +66,6 @@ impl Keyspace {
     }
 
     pub(crate) fn names(&self, key: &Key, lock_id: LockId) -> Result<Names> {
-        const FENCE: &str = "fence:";
         if !self.is_plain(key.as_str()) {
             let LockKeys { lock, fence } = self.lock_keys(key)?;
             return Ok(Names {
@@ -92,7 +92,7 @@ impl Keyspace {
         } else {
             storage_key(&self.prefix, key, BUDGET)?
         };
-        let fence = storage_key(&self.prefix, &format!("fence:{base}"), BUDGET)?;
+        let fence = storage_key(&self.prefix, &format!("{FENCE}{base}"), BUDGET)?;
         Ok(LockKeys {
             lock: self.outside(base),
             fence: self.outside(fence),
@@ -146,7 +146,7 @@ impl Keyspace {
 
     /// How the names of fence counters go on, unless they are shortened.
     fn fence_start(&self) -> String {
-        format!("fence:{}{}", self.prefix, separator(&self.prefix))
+        format!("{FENCE}{}{}", self.prefix, separator(&self.prefix))
     }
 
     /// Whether even the fence key of a key with this many bytes fits without being shortened.
@@ -166,7 +166,7 @@ impl Keyspace {
 /// The prefix as it is used, if it may be.
 pub(crate) fn checked(prefix: &str) -> Result<String> {
     let prefix = nfc(prefix.trim_end_matches(':')).into_owned();
-    if prefix.contains("fence:") || prefix.ends_with("fence") {
+    if prefix.contains(FENCE) || prefix.ends_with("fence") {
         return Err(Error::invalid_argument(
             "keyPrefix must not contain \"fence:\" or end with \"fence\": locks could overwrite fence counters",
         ));
