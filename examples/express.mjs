@@ -1,11 +1,11 @@
-// Locks in an HTTP server, with Express 5: a request that skips when another is at it (409), and one
-// that waits for its turn, but not for ever (503).
+// Locks in an HTTP server, with Express 5. If the lock is busy, the first route answers 409 at once.
+// The second waits for its turn and answers 503 after two seconds.
 //
-//   SYNCGUARD_URL=redis://… node examples/express.mjs 3000
+//   SYNCGUARD_URL=redis://cache.internal:6379 node examples/express.mjs 3000
 //   curl -X POST localhost:3000/reports/daily & curl -X POST localhost:3000/reports/daily
 //   curl -X POST localhost:3000/accounts/7/pay & curl -X POST localhost:3000/accounts/7/pay
 //
-// Without SYNCGUARD_URL the locks are for the processes of this host.
+// Without SYNCGUARD_URL the locks protect the processes of this host only.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import express from "express";
@@ -14,14 +14,14 @@ import { LockError, lock, tryLock } from "syncguard";
 const [port = "3000"] = process.argv.slice(2);
 const app = express();
 
-/** Aborts when the client has gone: nobody waits, or works, for an answer that nobody reads. */
+/** Returns a signal that aborts when the client disconnects, so that no request waits or works for it. */
 function signalOf(response) {
   const gone = new AbortController();
   response.once("close", () => gone.abort());
   return gone.signal;
 }
 
-/** In place of the real work. `?ms=` is how long it takes. */
+/** Stands in for the real work. `?ms=` sets how long it takes. */
 const work = (request, signal) => sleep(Number(request.query.ms ?? 1_000), undefined, { signal });
 
 app.post("/reports/:name", async (request, response) => {
@@ -50,9 +50,9 @@ app.post("/accounts/:id/pay", async (request, response) => {
   response.json({ paid: true, fence });
 });
 
-// Express needs all four parameters to know that this is for errors.
+// Express recognises an error handler by its four parameters.
 app.use((error, request, response, next) => {
-  if (response.destroyed) return; // the client has gone
+  if (response.destroyed) return; // the client has disconnected
   if (response.headersSent) return next(error);
   const isBusy = error instanceof LockError && error.code === "AcquisitionTimeout";
   if (!isBusy) console.error(error.message);
@@ -64,5 +64,5 @@ const server = app.listen(Number(port), (error) => {
   if (error) throw error;
   console.log(`listening on ${server.address().port}`);
 });
-// Requests that are under way are answered, and so give back their locks, before the process ends.
+// Pending requests are answered, and so release their locks, before the process ends.
 for (const name of ["SIGINT", "SIGTERM"]) process.once(name, () => server.close());

@@ -1,12 +1,12 @@
 // A fenced write of a file. A file system cannot compare and replace in one step, so the fence is part
-// of the file's name, and the report is the file with the highest: what comes too late has a lower
-// name, and nobody reads it. No server is needed: the lock is one of this host, and kept beside the
-// reports. (A temp directory is emptied some day: the fences would begin again, below the reports'.)
+// of the file's name, and the current report is the file with the highest fence. A late write has a
+// lower name, and nobody reads it. No server is needed: the locks of this host are kept beside the
+// reports. (Do not use a temp directory: when it is emptied, fences begin again below the reports'.)
 //
 //   node examples/fenced-file.mjs reports/daily
 //
-// To see a write refused, suspend it while it works (Ctrl-Z), run it again in another terminal, which
-// gets the lock as soon as the first one's has expired, and wake the first one (fg).
+// To see a write refused, suspend the program while it works (Ctrl-Z) and run it again in another
+// terminal. That one gets the lock as soon as the first one's has expired. Then resume the first (fg).
 
 import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ const [folder = "reports/daily", workMs = "5000"] = process.argv.slice(2);
 await mkdir(folder, { recursive: true });
 const backend = createSqliteBackend(join(folder, "locks.db"));
 
-/** The names of all versions, the lowest fence first. Whoever reads takes the last one. */
+/** Returns the names of all versions, the lowest fence first. Readers use the last one. */
 const versions = async () =>
   (await readdir(folder)).filter((name) => /^\d{15}\.txt$/.test(name)).sort();
 
@@ -26,9 +26,9 @@ async function writeReport(body, fence) {
   const own = `${fence}.txt`;
   const draft = join(folder, `${fence}.draft`);
   await writeFile(draft, body, { flush: true });
-  await rename(draft, join(folder, own)); // whole or not at all, also for those who read
-  // Looked at only now: a later holder that wrote before this is seen, one that writes after it
-  // comes first by its name.
+  await rename(draft, join(folder, own)); // atomic, so readers see all of it or nothing
+  // List the versions after the write: a later holder that wrote before it is found here, and one
+  // that writes afterwards has a higher name anyway.
   const names = await versions();
   const isTooOld = names.at(-1) > own;
   const useless = isTooOld ? [own] : names.filter((name) => name < own);
@@ -42,8 +42,8 @@ try {
     backend,
     async ({ fence }) => {
       await writeReport("in progress", fence);
-      // The work. What suspends a process here lets the lock expire, and no check in this process
-      // could tell in time: it may as well be suspended right after the check.
+      // The work. If the process is suspended here, its lock expires. A check in this process cannot
+      // prevent that, since the process may be suspended right after the check.
       await sleep(Number(workMs));
       await writeReport(`done by process ${process.pid}`, fence);
     },

@@ -1,11 +1,11 @@
-// A fenced write in Firestore: the document keeps the fence of whoever wrote it last, and the
-// transaction that writes refuses a lower one. Firestore runs the transaction again when the document
-// changed since it was read, so nothing comes between check and write.
+// A fenced write in Firestore: the document stores the fence of its last writer, and the transaction
+// that writes refuses a lower one. If the document changed after it was read, Firestore runs the
+// transaction again, so no other write can come between the check and the write.
 //
 //   GOOGLE_CLOUD_PROJECT=my-project node examples/fenced-firestore.mjs daily
 //
-// To see a write refused, suspend it while it works (Ctrl-Z), run it again in another terminal, which
-// gets the lock as soon as the first one's has expired, and wake the first one (fg).
+// To see a write refused, suspend the program while it works (Ctrl-Z) and run it again in another
+// terminal. That one gets the lock as soon as the first one's has expired. Then resume the first (fg).
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { Firestore } from "@google-cloud/firestore";
@@ -20,7 +20,7 @@ const report = firestore.collection("reports").doc(name);
 async function writeReport(body, fence) {
   const written = await firestore.runTransaction(async (transaction) => {
     const highest = (await transaction.get(report)).get("fence");
-    // Fences have 15 digits each, so that they compare as strings.
+    // All fences have 15 digits, so they can be compared as strings.
     if (highest !== undefined && fence < highest) return false;
     transaction.set(report, { body, fence });
     return true;
@@ -34,8 +34,8 @@ try {
     backend,
     async ({ fence }) => {
       await writeReport("in progress", fence);
-      // The work. What suspends a process here lets the lock expire, and no check in this process
-      // could tell in time: it may as well be suspended right after the check.
+      // The work. If the process is suspended here, its lock expires. A check in this process cannot
+      // prevent that, since the process may be suspended right after the check.
       await sleep(Number(workMs));
       await writeReport(`done by process ${process.pid}`, fence);
     },

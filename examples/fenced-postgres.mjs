@@ -1,10 +1,11 @@
-// A fenced write in PostgreSQL: the row keeps the fence of whoever wrote it last, and the statement
-// that writes refuses a lower one. Check and write are one statement, so nothing comes between.
+// A fenced write in PostgreSQL: the row stores the fence of its last writer, and the statement that
+// writes refuses a lower one. The check and the write are one statement, so no other write can come
+// between them.
 //
 //   POSTGRES_URL=postgres://… node examples/fenced-postgres.mjs daily
 //
-// To see a write refused, suspend it while it works (Ctrl-Z), run it again in another terminal, which
-// gets the lock as soon as the first one's has expired, and wake the first one (fg).
+// To see a write refused, suspend the program while it works (Ctrl-Z) and run it again in another
+// terminal. That one gets the lock as soon as the first one's has expired. Then resume the first (fg).
 
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
@@ -38,8 +39,8 @@ try {
     backend,
     async ({ fence }) => {
       await writeReport("in progress", fence);
-      // The work. What suspends a process here lets the lock expire, and no check in this process
-      // could tell in time: it may as well be suspended right after the check.
+      // The work. If the process is suspended here, its lock expires. A check in this process cannot
+      // prevent that, since the process may be suspended right after the check.
       await sleep(Number(workMs));
       await writeReport(`done by process ${process.pid}`, fence);
     },

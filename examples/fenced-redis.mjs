@@ -1,11 +1,11 @@
-// A fenced write in Redis: the hash keeps the fence of whoever wrote it last, and the script that
-// writes refuses a lower one. A script is one step for the server, so nothing comes between check
-// and write.
+// A fenced write in Redis: the hash stores the fence of its last writer, and the script that writes
+// refuses a lower one. The server runs a script as one step, so no other write can come between the
+// check and the write.
 //
 //   REDIS_URL=redis://… node examples/fenced-redis.mjs daily
 //
-// To see a write refused, suspend it while it works (Ctrl-Z), run it again in another terminal, which
-// gets the lock as soon as the first one's has expired, and wake the first one (fg).
+// To see a write refused, suspend the program while it works (Ctrl-Z) and run it again in another
+// terminal. That one gets the lock as soon as the first one's has expired. Then resume the first (fg).
 
 import { setTimeout as sleep } from "node:timers/promises";
 import Redis from "ioredis";
@@ -17,7 +17,7 @@ const redis = new Redis(process.env.REDIS_URL ?? "redis://127.0.0.1:6379");
 redis.on("error", (error) => console.error(`Redis: ${error.message}`));
 const backend = createRedisBackend(redis);
 
-// Fences have 15 digits each, so that they compare as strings.
+// All fences have 15 digits, so they can be compared as strings.
 const WRITE = `
   local highest = redis.call("HGET", KEYS[1], "fence")
   if highest and ARGV[1] < highest then return 0 end
@@ -36,8 +36,8 @@ try {
     backend,
     async ({ fence }) => {
       await writeReport("in progress", fence);
-      // The work. What suspends a process here lets the lock expire, and no check in this process
-      // could tell in time: it may as well be suspended right after the check.
+      // The work. If the process is suspended here, its lock expires. A check in this process cannot
+      // prevent that, since the process may be suspended right after the check.
       await sleep(Number(workMs));
       await writeReport(`done by process ${process.pid}`, fence);
     },

@@ -1,10 +1,10 @@
-// Code that uses a lock, as newsletter.test.mjs tests it: the backend is a parameter, so that a test
-// can pass one without a server.
+// Code that uses a lock, and that newsletter.test.mjs tests. The backend is a parameter, so a test can
+// pass one that needs no server.
 
 import { tryLock } from "syncguard";
 
 /**
- * Sends an issue to all its readers, on one of the hosts that try.
+ * Sends an issue to all its readers. If several hosts try, only one of them sends it.
  * @returns {Promise<"sent" | "skipped">}
  */
 export async function sendNewsletter(backend, { number, readers }, deliver) {

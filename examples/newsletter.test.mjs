@@ -1,6 +1,6 @@
-// A test of code that uses a lock (newsletter.mjs): no server, and no waiting. With
-// `clock: "javascript"` fake timers drive expiry, heartbeats and waits of the memory backend, so that
-// minutes pass in no time.
+// A test of code that uses a lock (newsletter.mjs), without a server and without delays. With
+// `clock: "javascript"`, fake timers drive expiry, heartbeats and waits of the memory backend, so the
+// test can skip minutes.
 //
 //   npm test -- examples/newsletter.test.mjs    (elsewhere: npx vitest run)
 
@@ -22,10 +22,10 @@ afterEach(async () => {
   vi.useRealTimers();
 });
 
-/** A delivery that takes as long as it is told. */
+/** Returns a delivery that takes `ms` milliseconds. */
 const deliveryOf = (ms) => vi.fn(() => new Promise((resolve) => setTimeout(resolve, ms)));
 
-test("of two hosts that try at once, one sends", async () => {
+test("only one of two hosts that try at once sends", async () => {
   const deliver = deliveryOf(0);
   const both = [1, 2].map(() => sendNewsletter(backend, issue, deliver));
   await vi.runAllTimersAsync();
@@ -41,7 +41,7 @@ test("a host whose clock is half a minute behind does not send again", async () 
   expect(deliver).toHaveBeenCalledTimes(3);
 });
 
-test("the lock is kept for as long as the sending takes", async () => {
+test("the lock is kept until everything is sent", async () => {
   const sending = sendNewsletter(backend, issue, deliveryOf(600_000));
   await vi.advanceTimersByTimeAsync(1_700_000);
   expect(await sendNewsletter(backend, issue, vi.fn())).toBe("skipped");
@@ -49,7 +49,7 @@ test("the lock is kept for as long as the sending takes", async () => {
   expect(await sending).toBe("sent");
 });
 
-test("nothing is sent after the lock was lost", async () => {
+test("nothing is sent after the lock is lost", async () => {
   const deliver = deliveryOf(60_000);
   const sending = sendNewsletter(backend, issue, deliver);
   const failed = expect(sending).rejects.toMatchObject({ code: "LockLost" });

@@ -1,7 +1,6 @@
-// A worker that takes jobs from Redis: any number of them run at once, but only one job of an entity
-// at a time, in order. A job leaves its queue when it is done, so that of a worker that was killed is
-// taken over by another as soon as its lock has expired: a job may be begun twice. A worker that is
-// told to end (Ctrl-C, SIGTERM) finishes its job first.
+// A worker that takes jobs from Redis; run as many as you like. The jobs of one entity run one at a
+// time, in order. A job leaves its queue when it is done, so if a worker is killed, another takes over
+// and starts the job again once the lock has expired. On Ctrl-C or SIGTERM a worker finishes its job.
 //
 //   REDIS_URL=redis://… node examples/worker.mjs add customer:7 send-invoice
 //   REDIS_URL=redis://… node examples/worker.mjs
@@ -15,7 +14,7 @@ import { createRedisBackend } from "syncguard/redis";
 const redis = new Redis(process.env.REDIS_URL ?? "redis://127.0.0.1:6379");
 redis.on("error", (error) => console.error(`Redis: ${error.message}`));
 const backend = createRedisBackend(redis);
-const queue = process.env.QUEUE ?? "jobs"; // a set of the entities that have jobs, and a list of each
+const queue = process.env.QUEUE ?? "jobs"; // the set of entities with jobs; each has a list
 let isEnding = false;
 for (const name of ["SIGINT", "SIGTERM"]) process.once(name, () => (isEnding = true));
 
@@ -25,19 +24,19 @@ async function add(entity, name, workMs = "1000") {
 }
 
 async function work(entity, { name, workMs }, signal) {
-  console.log(`begins ${name} of ${entity}`);
-  // A lost lock ends the work. What it writes should take the lock's fence: see fenced-redis.mjs.
+  console.log(`started ${name} of ${entity}`);
+  // A lost lock ends the work. Pass the lock's fence with every write: see fenced-redis.mjs.
   await sleep(workMs, undefined, { signal });
   console.log(`finished ${name} of ${entity}`);
 }
 
-// The job by its content: never one that was not done. One step, so that no new job is overlooked.
+// Removes the job by its content, so never another one. The script is atomic, so no new job is missed.
 const DONE = `
   redis.call("LREM", KEYS[1], 1, ARGV[1])
   if redis.call("EXISTS", KEYS[1]) == 0 then redis.call("SREM", KEYS[2], ARGV[2]) end
 `;
 
-/** Does the first job of the entity, unless another worker is at it; whether it did one. */
+/** Does the entity's first job unless another worker is busy with it. Returns whether it did one. */
 async function workOff(entity) {
   const list = `${queue}:${entity}`;
   const { value = false } = await tryLock(
@@ -55,12 +54,12 @@ async function workOff(entity) {
 }
 
 async function workUntilShutdown() {
-  console.log("waits for jobs");
+  console.log("waiting for jobs");
   while (!isEnding) {
     let isIdle = true;
     for (const entity of await redis.smembers(queue)) {
       if (isEnding) break;
-      // A job that failed stays, for the next round.
+      // A failed job stays in its queue for the next round.
       const worked = await workOff(entity).catch((error) => console.error(error.message));
       if (worked) isIdle = false;
     }
