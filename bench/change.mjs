@@ -1,6 +1,6 @@
-// This checkout against another one that was built, plain and with telemetry:
+// Compares this checkout with another one that has been built, plain and with telemetry:
 //   npm run bench -- change --against=../before
-// Says whether a change made an operation dearer, in one alternating run.
+// Shows whether a change made an operation slower, in one alternating run.
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { startPostgres, startRedis } from "../scripts/servers.mjs";
@@ -14,7 +14,7 @@ const against = process.argv
   ?.slice("--against=".length);
 
 if (against) await compare(resolve(against));
-else console.log("change: skipped, as --against=<another checkout> was not given.");
+else console.log("change: skipped, because --against=<another checkout> is missing.");
 
 async function compare(there) {
   const redis = await startRedis();
@@ -55,7 +55,7 @@ async function measure(kind, title, there, open, serverPid) {
   try {
     await benchmark({
       name: `change-${kind}`,
-      title: `${title}: this checkout and the one before it`,
+      title: `${title}: this checkout and the other one`,
       contestants,
       scenarios: standardScenarios({ inFlight: [64], serverPid }),
     });

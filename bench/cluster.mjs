@@ -1,5 +1,5 @@
-// Locks spread over the masters of a Redis Cluster, against all of them in one slot of the same
-// cluster: who does the work, how much is done, and what that gives on machines of their own.
+// Compares locks spread over the masters of a Redis Cluster with locks in one slot of the same cluster:
+// the share of each master, the throughput, and an estimate for masters on separate machines.
 import { startRedisCluster } from "../scripts/servers.mjs";
 import { LAYOUTS, open, round } from "./cluster/measure.mjs";
 import { bars, report } from "./cluster/report.mjs";
@@ -20,7 +20,7 @@ for (const masters of MASTERS) {
     const backends = await open(cluster);
     for (const inFlight of IN_FLIGHT) {
       for (let number = 0; number < ROUNDS; number++) {
-        // Alternating, so that a slow minute of the machine hits both.
+        // Alternate, so that a slow minute of the machine affects both.
         for (const layout of number % 2 ? LAYOUTS : LAYOUTS.toReversed()) {
           bar.step(`${masters} masters, ${inFlight} in flight: ${layout.name}`);
           const measured = await round(cluster, backends.get(layout), inFlight, MS);

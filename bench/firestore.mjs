@@ -1,4 +1,4 @@
-// The Firestore backend against the documented transactions over @google-cloud/firestore, both on
+// Compares the Firestore backend with the documented transactions over @google-cloud/firestore, both on
 // the emulator.
 import { createFirestoreBackend } from "syncguard/firestore";
 import { lock } from "syncguard";
@@ -13,7 +13,7 @@ const server = await startFirestore({ release: true });
 const target = { projectId: PROJECT, emulatorHost: server.host };
 const collections = (name) => ({ collection: `${name}_locks`, fenceCollection: `${name}_fences` });
 
-/** `backend(key)` is the one for that key. */
+/** `backend(key)` returns the backend for that key. */
 function contestant(name, backend, close, more) {
   const acquire = async (key) => {
     const result = await backend(key).acquire({ key, ttlMs });
@@ -41,8 +41,8 @@ const syncguard = contestant(
   },
 );
 
-// The query in the documented release locks the whole collection on the emulator, and 32 at once
-// would fail. A collection for each key spares it that.
+// On the emulator, the query in the documented release locks the whole collection, and 32 at once
+// would fail. A separate collection for each key avoids that.
 const db = google(server.host);
 const seconds = new Map();
 function second(key) {
@@ -52,7 +52,7 @@ function second(key) {
 }
 const transactions = contestant("transactions", second, () => db.terminate(), { reference: true });
 
-/** Acquire alone: its latency, what it and a release cost in calls to the server. */
+/** Measures the latency of acquire alone, and the calls that acquire and release make to the server. */
 const single = {
   name: "acquire, one in flight",
   async run({ name, acquire, release }, ms) {

@@ -1,5 +1,5 @@
-// How soon a lock that is released in one process is had in another, what waiting costs, and how
-// many processes share one key. With the default settings of each library.
+// Measures how soon another process gets a released lock, what waiting costs, and how many processes can
+// share one key. Each library has its default settings.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { npm } from "../scripts/lib/run.mjs";
@@ -18,7 +18,7 @@ if (!existsSync(join(rivals, "node_modules"))) {
 
 const quick = process.argv.includes("--quick");
 const BLOCKS = quick ? 1 : 3;
-// The first of a block is not counted: whatever is made when it is needed is made then.
+// The first of a block is not counted, because connections and caches are created then.
 const ROUNDS = quick ? 2 : 4;
 const PROCESSES = quick ? 50 : 200;
 const CROWDS = quick ? 1 : 3;
@@ -27,7 +27,7 @@ const contestants = Object.entries(CONTESTANTS).map(([name, one]) => ({ name, ..
 const inCrowd = contestants.filter((one) => one.crowd);
 const stores = await startStores();
 
-/** Blocks of rounds, so that a slow minute of the machine hits all of them. */
+/** Runs blocks of rounds, so that a slow minute of the machine affects all contestants. */
 async function measureHandOvers(bar) {
   const results = new Map(contestants.map(({ name }) => [name, { name, samples: [] }]));
   for (let block = 0; block < BLOCKS; block++) {

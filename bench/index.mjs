@@ -1,4 +1,4 @@
-// npm run bench [-- name…] [--quick]: runs bench/<name>.mjs, all of them without a name.
+// npm run bench [-- name…] [--quick]: runs bench/<name>.mjs, or all benchmarks without a name.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Failure, main, run } from "../scripts/lib/run.mjs";
@@ -19,7 +19,7 @@ await main(async () => {
     }
   }
   await setUp();
-  // A process each: what one leaves in memory must not slow the next.
+  // Use a process for each, so that memory left by one does not slow the next.
   for (const name of names.length ? names : known) {
     await run(process.execPath, [join(folder, `${name}.mjs`), ...flags]);
   }

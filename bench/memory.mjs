@@ -1,4 +1,4 @@
-// The memory backend against a mutex written in JavaScript.
+// Compares the memory backend with a mutex written in JavaScript.
 import { Mutex } from "async-mutex";
 import { createMemoryBackend } from "syncguard/memory";
 import { lock } from "syncguard";
@@ -21,7 +21,7 @@ function mutex(key) {
   return found;
 }
 
-// No keys, no expiry, no fences: the price of the bare minimum.
+// Shows the cost of the bare minimum: no keys, no expiry, no fences.
 const asyncMutex = {
   name: "async-mutex",
   reference: true,

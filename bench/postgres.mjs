@@ -1,5 +1,5 @@
-// The PostgreSQL backend against the documented transaction over postgres.js, one statement at a
-// time, and @verrou/core. All with ten connections.
+// Compares the PostgreSQL backend with the documented transaction over postgres.js, one statement at a
+// time, and with @verrou/core. All use ten connections.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import postgres from "postgres";
@@ -67,7 +67,7 @@ function verrou(url) {
   return { name: "@verrou/core", acquireRelease, runUnderLock, teardown: close };
 }
 
-// With a disk that is waited for, all of them wait for it; without, their own work shows.
+// With fsync the disk dominates. Without it, the work of the contestants shows.
 for (const durable of [false, true]) {
   const server = await startPostgres({ durable });
   try {

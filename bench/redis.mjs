@@ -1,4 +1,4 @@
-// The Redis backend against other lock libraries, on a server of its own.
+// Compares the Redis backend with other lock libraries, on a separate server.
 import { startRedis } from "../scripts/servers.mjs";
 import { benchmark, standardScenarios } from "./lib/benchmark.mjs";
 import { contestants } from "./redis/contestants.mjs";

@@ -1,4 +1,4 @@
-// The SQLite backend against the libraries that lock across processes without a server.
+// Compares the SQLite backend with libraries that lock across processes without a server.
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -34,7 +34,7 @@ function verrou(durability) {
   return { name: "@verrou/core", reference: true, acquireRelease, teardown: close };
 }
 
-// Directories as locks: nothing of it is ever flushed to the disk, and there are no fences.
+// Uses directories as locks. They are never flushed to the disk, and there are no fences.
 const properLockfile = {
   name: "proper-lockfile",
   async acquireRelease(key) {
@@ -44,7 +44,7 @@ const properLockfile = {
   },
 };
 
-/** How long one of them takes while the others are under way too. */
+/** Measures how long one operation takes while others are in flight. */
 const crowd = {
   name: `latency, ${IN_FLIGHT} in flight`,
   async run(contestant, ms) {

@@ -1,5 +1,5 @@
-// What the tracing channels cost: nobody subscribed, against the same code without them. On the
-// memory backend, where an operation is cheapest and so everything else shows most.
+// Measures the cost of the tracing channels without subscribers, compared with the same code without
+// channels. Uses the memory backend, whose operations are cheapest, so that overhead shows most.
 import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";

@@ -1,5 +1,5 @@
-// What SyncGuard is for, in a few seconds: several processes do the same work
-// on one counter, first without and then with the lock.
+// Shows what SyncGuard is for: several processes increment the same counter, first without and then
+// with the lock.
 import { fork } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -36,7 +36,7 @@ if (counter !== TOTAL || fences.length !== TOTAL || !increasing) {
   process.exitCode = 1;
 }
 
-/** Lets the processes loose on a fresh counter and returns what is left of it. */
+/** Starts the processes on a fresh counter and returns its final value and the fences. */
 async function compete(label, withLock) {
   const counterFile = join(directory, `counter-${withLock}`);
   const fenceFile = join(directory, `fences-${withLock}`);

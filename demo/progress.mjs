@@ -1,4 +1,4 @@
-/** A progress bar on one line of the terminal; one line of text elsewhere. */
+/** Creates a progress bar on one line of the terminal, or prints one line of text without a terminal. */
 export function progressBar(label, total) {
   const width = 30;
   const draw = (done, end = "") => {

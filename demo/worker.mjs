@@ -1,11 +1,11 @@
-// One of the competitors: adds 1 to the counter in a file, again and again.
+// One of the competing processes: adds 1 to the counter in a file, again and again.
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { lock } from "syncguard";
 
 const [counter, fences, rounds, guarded] = process.argv.slice(2);
 
-/** Read, think, write: whoever writes in between is overwritten. */
+/** Reads, waits and writes, so it overwrites any write in between. */
 async function addOne() {
   const before = Number(readFileSync(counter, "utf8"));
   await sleep(Math.random() * 4);
@@ -14,11 +14,11 @@ async function addOne() {
 
 const config = {
   key: "demo:counter",
-  // Short critical sections: look again soon, and do not give up early.
+  // The critical sections are short, so retry soon and do not give up early.
   acquisition: { retryDelayMs: 2, backoff: "fixed", maxRetries: 10_000, timeoutMs: 30_000 },
 };
 
-// All start at the same moment, when the parent says so.
+// All workers start at the same moment, when the parent tells them to.
 await new Promise((resolve) => {
   process.once("message", resolve);
   process.send("ready");

@@ -2,7 +2,7 @@ import { createRedisBackend } from "syncguard/redis";
 import { mainThreadCpu, processCpu } from "../lib/cpu.mjs";
 
 const TTL_MS = 30_000;
-/** Enough that chance plays no part in the shares, few enough that all counters exist soon. */
+/** Enough keys for even shares, and few enough that all counters exist soon. */
 const KEYS = 20_000;
 
 export const SPREAD = "spread";
@@ -13,7 +13,7 @@ export const LAYOUTS = [
   { name: ONE_SLOT, keyPrefix: "{bench}" },
 ];
 
-/** A backend for each layout, with its connections made and the scripts known. */
+/** Opens a backend for each layout, connects it and loads the scripts. */
 export async function open(cluster) {
   const backends = new Map();
   for (const layout of LAYOUTS) {
@@ -24,7 +24,7 @@ export async function open(cluster) {
   return backends;
 }
 
-/** One round: pairs of acquire and release, and what they cost whom. */
+/** Runs one round of acquire and release, and measures what it costs each master and the client. */
 export async function round(cluster, backend, inFlight, ms) {
   const before = await look(cluster);
   const { pairs, elapsedMs } = await load(backend, inFlight, ms);
@@ -42,7 +42,7 @@ export async function round(cluster, backend, inFlight, ms) {
   };
 }
 
-/** Keys in an order that no two of those in flight share. */
+/** Returns keys in an order in which no two in flight are equal. */
 async function load(backend, inFlight, ms) {
   let pairs = 0;
   let next = 0;
@@ -60,7 +60,7 @@ async function load(backend, inFlight, ms) {
   return { pairs, elapsedMs: performance.now() - start };
 }
 
-/** What everybody has done so far. */
+/** Returns the counters of all masters and the client. */
 async function look({ nodes }) {
   const calls = await Promise.all(nodes.map(scriptCalls));
   const { user, system } = process.cpuUsage();

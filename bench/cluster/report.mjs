@@ -6,7 +6,7 @@ import { shares } from "./shares.mjs";
 
 const MODELLED = [3, 6, 16];
 
-/** The results by what they were measured with. */
+/** Groups the results by their parameters. */
 function grouped(results) {
   const of = (masters, inFlight, layout) =>
     results.filter(
@@ -18,7 +18,7 @@ function grouped(results) {
   return { of, masters, flights, model: model(of(few, many, SPREAD), of(few, many, ONE_SLOT)) };
 }
 
-/** What there is to see of it: measured throughput, then what is computed. */
+/** Returns the chart: measured throughput first, then the estimate. */
 export function bars(results) {
   const { of, masters, flights, model } = grouped(results);
   const exactly = (value) => ({ median: value, low: value, high: value });
@@ -31,7 +31,7 @@ export function bars(results) {
     })),
   );
   const computed = model.clusters.map(({ count, total }) => ({
-    title: `Computed: ${count} masters on machines of their own`,
+    title: `Computed: ${count} masters on separate machines`,
     cells: [exactly(total), exactly(model.fullAlone)],
   }));
   const all = [...measured, ...computed];
@@ -45,7 +45,7 @@ export function bars(results) {
   };
 }
 
-/** The results as Markdown: first what was measured, then what follows from it. */
+/** Returns the results as Markdown: first the measurements, then the estimate. */
 export function report({ results, rounds, ms }) {
   const { of, masters, flights, model } = grouped(results);
   return [
@@ -93,7 +93,7 @@ export function report({ results, rounds, ms }) {
   ].join("\n");
 }
 
-/** What the measured costs would give where every master has a core of its own. */
+/** Estimates the throughput if every master has its own core. */
 function model(spread, oneSlot) {
   const cost = (own, name) => summary(own.map((one) => one.cost[name])).median;
   const [server, mainThread] = [cost(spread, "servers"), cost(spread, "mainThread")];

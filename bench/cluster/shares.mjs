@@ -1,4 +1,4 @@
-// The layout once more, in a few lines: which part of the keys each of so many masters has.
+// Reimplements the layout in a few lines, to compute each master's share of the keys.
 
 const SLOTS = 16_384;
 
@@ -17,7 +17,7 @@ export function shares(masters, keys = 20_000) {
   return counts.map((count) => count / keys);
 }
 
-/** CRC-16/XMODEM, as Redis Cluster has it. */
+/** CRC-16/XMODEM, as in Redis Cluster. */
 function slot(text) {
   let crc = 0;
   for (const byte of Buffer.from(text)) {

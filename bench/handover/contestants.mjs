@@ -1,12 +1,12 @@
-// Every contestant with the settings that its documentation gives as the default.
+// All contestants, with the default settings of their documentation.
 //
 // `open(target)` returns `run(key, fn)`, which waits for the lock and rejects when it gives up, and
-// `close()`. It is called in processes of their own, which load only what they need.
+// `close()`. It is called in separate processes, which load only what they need.
 import { setTimeout as sleep } from "node:timers/promises";
 
 const TTL_MS = 30_000;
 
-/** `crowd`: it takes part when many processes want one key. */
+/** `crowd` means that the contestant takes part in the test with many processes on one key. */
 export const CONTESTANTS = {
   "syncguard/redis": {
     store: "redis",
@@ -89,7 +89,7 @@ export const CONTESTANTS = {
       const { default: lockfile } = await import("proper-lockfile");
       return {
         async run(key, fn) {
-          // By default it would not wait at all; this is how its documentation lets it.
+          // By default it does not wait at all. Its documentation suggests these settings.
           const options = { realpath: false, retries: 10 };
           const release = await lockfile.lock(`${folder}/${key}`, options);
           await fn();

@@ -1,4 +1,4 @@
-// What is measured: processes that hold keys, and others that wait for them.
+// Measures processes that hold keys, and others that wait for them.
 import { setTimeout as sleep } from "node:timers/promises";
 import { now, startProcess, toMs } from "../../__test__/handover/process.js";
 
@@ -18,7 +18,7 @@ export async function startProcesses(count) {
   return {
     list,
     async open(name, target) {
-      // The first makes what the others share.
+      // The first process creates what the others share.
       await open(list[0], name, target);
       await inBatches(list.slice(1), (one) => open(one, name, target));
     },
@@ -27,14 +27,14 @@ export async function startProcesses(count) {
   };
 }
 
-/** Not all at once: they would take each other's time. */
+/** Starts the processes one by one, because they would slow each other down. */
 async function inBatches(items, work) {
   for (let at = 0; at < items.length; at += BATCH) {
     await Promise.all(items.slice(at, at + BATCH).map(work));
   }
 }
 
-/** One process that holds, and the others that wait. */
+/** Lets one process hold the keys and the others wait for them. */
 export const startPairs = () => startProcesses(1 + PAIRS);
 
 let keys = 0;
@@ -64,7 +64,7 @@ export async function handOver({ list: [holder, ...waiters] }, taken = () => {})
   return { samples, commandsPerSecond: commands / waiters.length / (waitedMs / 1000) };
 }
 
-/** All of them want one key at the same moment. */
+/** Lets all processes want one key at the same moment. */
 export async function crowd({ list }) {
   const key = `crowd-${keys++}`;
   const at = now() + 1_000_000_000n;

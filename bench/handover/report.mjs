@@ -1,9 +1,9 @@
-// The results as Markdown, contestants as rows.
+// Formats the results as Markdown, with contestants as rows.
 import { cpus } from "node:os";
 import { quantile, summary } from "../lib/statistics.mjs";
 import { number } from "../lib/table.mjs";
 
-/** What there is to see of it. A line ends at p90. */
+/** Returns the chart. A line ends at p90. */
 export function bars({ rounds, crowds, processes }) {
   const waits = rounds.map(({ name, samples }) => {
     const ms = samples.filter(({ failed }) => !failed).map((sample) => sample.ms);
@@ -49,11 +49,11 @@ export function report({ rounds, crowds, processes }) {
   return [
     "# Waiting: how soon another process runs",
     "",
-    `Default settings of each. Node.js ${process.version}, ${process.platform} ${process.arch}, ${cpus().length} × ${cpus()[0]?.model.trim() ?? "CPU"}, servers on the same machine.`,
+    `Each library has its default settings. Node.js ${process.version}, ${process.platform} ${process.arch}, ${cpus().length} × ${cpus()[0]?.model.trim() ?? "CPU"}, servers on the same machine.`,
     "",
     "## From the end of the work under a lock to the start of the next process's",
     "",
-    `The lock was held for about 1.5 s. ${count} waits each. CPU: of the waiting process, all its threads, while it waited. Commands: what a waiter sends to the server, its first attempt included.`,
+    `The lock was held for about 1.5 s. ${count} waits each. CPU is the use of all threads of the waiting process while it waited. Commands are those that a waiter sends to the server, including its first attempt.`,
     "",
     ...table(
       ["", "p50 (ms)", "p90 (ms)", "max (ms)", "CPU (% of a core)", "commands/s", "gave up"],

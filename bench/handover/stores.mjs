@@ -1,16 +1,16 @@
-// The stores that contestants share, and how many commands they are sent.
+// The stores that contestants share, and counters of the commands that they receive.
 import Redis from "ioredis";
 import { startProxy } from "../../__test__/postgres/proxy.js";
 import { startFirestore, startPostgres, startRedis } from "../../scripts/servers.mjs";
 import { temporaryDirectory } from "../../scripts/servers/server.mjs";
 
 /**
- * Each has a `target` for its contestants and, if commands can be counted, `counted()`: another
- * target for which `taken()` tells how many there were since the last time.
+ * Each store has a `target` for its contestants. If commands can be counted, it also has `counted()`,
+ * which returns another target whose `taken()` tells the number of commands since the last call.
  */
 export async function startStores() {
   const redis = await startRedis();
-  // Two connections for each of the processes, and some while they are made.
+  // Two connections for each process, and some spare ones while they connect.
   const postgres = await startPostgres({ config: { max_connections: 1_000 } });
   const firestore = await startFirestore({ release: true });
   const folder = temporaryDirectory();
@@ -27,7 +27,7 @@ export async function startStores() {
   };
 }
 
-/** As the server sees them; what a script does is part of its command. */
+/** Counts commands as the server sees them. A script counts as one command. */
 async function countRedis(target) {
   const redis = new Redis(target);
   const monitor = await redis.monitor();
@@ -38,7 +38,7 @@ async function countRedis(target) {
   return {
     target,
     async taken() {
-      await redis.ping(); // what came before it has been told
+      await redis.ping(); // all earlier commands have been reported by now
       const taken = Math.max(count - 1, 0);
       count = 0;
       return taken;
@@ -50,7 +50,7 @@ async function countRedis(target) {
   };
 }
 
-/** Queries, simple ones or with parameters. */
+/** Counts simple queries and queries with parameters. */
 async function countPostgres({ url, port }) {
   const proxy = await startProxy(port);
   return {

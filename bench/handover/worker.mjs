@@ -1,4 +1,4 @@
-// One process of the benchmark: holds keys or waits for them, and tells when.
+// One process of the benchmark: holds keys or waits for them, and reports the times.
 import { setTimeout as sleep } from "node:timers/promises";
 import { now, serve, toMs } from "../../__test__/handover/process.js";
 import { deferred } from "../../__test__/fixtures/wait.js";
@@ -17,13 +17,13 @@ process.on("disconnect", () => process.exit());
 serve({
   async open({ name, target }) {
     contestant = await CONTESTANTS[name].open(target);
-    // Connections are made and code is compiled before anything is measured.
+    // Connect and warm up the code before measuring.
     for (let time = 0; time < 5; time++) await contestant.run(`warm-up-${process.pid}`, () => {});
   },
 
   close: () => contestant.close(),
 
-  /** Returns when it is held. */
+  /** Resolves when the lock is held. */
   hold: (key) =>
     new Promise((resolve, reject) => {
       const work = async () => {

@@ -1,5 +1,5 @@
-// Runs contestants side by side: alternating rounds, so that a slow minute of
-// the machine hits all of them, and medians with quartiles over the rounds.
+// Runs contestants in alternating rounds, so that a slow minute of the machine affects all of them, and
+// reports medians with quartiles over the rounds.
 import { keep } from "./keep.mjs";
 import { manyInFlight, oneInFlight, oneKey } from "./load.mjs";
 import { progress } from "./progress.mjs";
@@ -9,9 +9,9 @@ import { table } from "./table.mjs";
 /**
  * @typedef {object} Contestant
  * @property {string} name
- * @property {boolean} [reference] the one that the others are compared with
+ * @property {boolean} [reference] whether the others are compared with this one
  * @property {() => Promise<void>} [setup]
- * @property {(key: string) => Promise<void>} acquireRelease throws when it did not get the lock
+ * @property {(key: string) => Promise<void>} acquireRelease throws if it does not get the lock
  * @property {(key: string, fn: () => Promise<void>) => Promise<void>} [runUnderLock]
  * @property {() => Promise<void>} [teardown]
  *
@@ -19,7 +19,7 @@ import { table } from "./table.mjs";
  * @property {string} name
  * @property {(contestant: Contestant) => boolean} [applies]
  * @property {(contestant: Contestant, ms: number) => Promise<Record<string, number>>} run
- *   one round of about `ms`; its result has one number per metric
+ *   runs one round of about `ms`; the result has one number per metric
  * @property {Array<{ id: string, title: string, unit: string, better: "lower" | "higher" | "none" }>} metrics
  */
 
@@ -78,7 +78,7 @@ export function metric(id, title, unit, better) {
 
 /**
  * Runs everything and writes `bench/results/<name>.md` and `.svg`.
- * `--quick` on the command line makes it a short run for a first look.
+ * `--quick` on the command line makes it a short run for a first impression.
  */
 export async function benchmark({ name, title, contestants, scenarios, rounds = 7, ms = 1000 }) {
   if (process.argv.includes("--quick")) [rounds, ms] = [3, 200];
@@ -93,7 +93,7 @@ export async function benchmark({ name, title, contestants, scenarios, rounds = 
     for (const contestant of contestants) {
       ready.push(contestant);
       await contestant.setup?.();
-      // Connections are made and code is compiled before anything is measured.
+      // Connect and warm up the code before measuring.
       await manyInFlight(contestant, 8, ms / 2);
     }
     const turns = plan(contestants, scenarios, rounds);
@@ -122,7 +122,7 @@ export async function benchmark({ name, title, contestants, scenarios, rounds = 
   return { metrics, rows };
 }
 
-/** Round by round, scenario by scenario, each time starting with another contestant. */
+/** Runs each scenario in each round, and starts each time with another contestant. */
 function plan(contestants, scenarios, rounds) {
   const turns = [];
   for (let round = 0; round < rounds; round++) {

@@ -1,4 +1,4 @@
-// A bar chart per metric, one below the other, as one SVG without any script or font file.
+// Draws a bar chart per metric, one below the other, as one SVG without scripts or font files.
 import { number } from "./table.mjs";
 
 const WIDTH = 760;

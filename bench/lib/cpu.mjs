@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 const linux = process.platform === "linux";
 
 /**
- * What the JavaScript thread used so far. On Linux that is exactly the main
- * thread; elsewhere the whole process, threads of the addon and of V8 included.
+ * Returns the CPU time of the JavaScript thread. On Linux that is exactly the main thread. Elsewhere it
+ * is the whole process, including threads of the addon and of V8.
  */
 export function mainThreadCpu() {
   if (!linux) {
@@ -17,11 +17,11 @@ export function mainThreadCpu() {
   return Number(text.slice(0, text.indexOf(" ")));
 }
 
-/** What another process used so far, all its threads; NaN where it cannot be read. */
+/** Returns the CPU time of all threads of another process, or NaN if it cannot be read. */
 export function processCpu(pid) {
   if (!linux || !pid) return NaN;
   const text = readFileSync(`/proc/${pid}/stat`, "latin1");
-  // After the name in parentheses; user and system time are in ticks of 10 ms.
+  // Parse the fields after the name in parentheses. User and system time are in ticks of 10 ms.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   return (Number(fields[11]) + Number(fields[12])) * 1e7;
 }

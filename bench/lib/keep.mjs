@@ -1,11 +1,11 @@
-// Results that stay.
+// Saves results.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chart } from "./chart.mjs";
 
 const results = join(import.meta.dirname, "..", "results");
 
-/** Prints the text, and keeps it with a chart of its figures. */
+/** Prints the text, and saves it with a chart of its figures. */
 export function keep(name, text, figures) {
   mkdirSync(results, { recursive: true });
   writeFileSync(join(results, `${name}.md`), text);

@@ -1,11 +1,11 @@
-// The loads. Each runs for a given time and returns plain numbers.
+// The load generators. Each runs for a given time and returns plain numbers.
 import { mainThreadCpu, processCpu } from "./cpu.mjs";
 import { quantile } from "./statistics.mjs";
 
-// Reading the clock after every operation would cost a fast one a good part of its time.
+// Operations between two reads of the clock: a read after every operation would slow fast ones.
 const BATCH = 16;
 
-/** One operation at a time: latency in µs and main-thread CPU in µs per operation. */
+/** Runs one operation at a time. Returns latency and main-thread CPU in µs per operation. */
 export async function oneInFlight(contestant, ms) {
   const key = `${contestant.name}:single`;
   const latencies = [];
@@ -26,7 +26,7 @@ export async function oneInFlight(contestant, ms) {
   };
 }
 
-/** `count` operations in flight, each on a key of its own: throughput and CPU. */
+/** Keeps `count` operations in flight, each on its own key. Returns throughput and CPU. */
 export async function manyInFlight(contestant, count, ms, serverPid) {
   let operations = 0;
   const cpu = mainThreadCpu();
@@ -48,7 +48,7 @@ export async function manyInFlight(contestant, count, ms, serverPid) {
   };
 }
 
-/** `workers` compete for one key through the library's run-under-lock helper. */
+/** Lets `workers` compete for one key through the library's run-under-lock helper. */
 export async function oneKey(contestant, workers, ms) {
   const key = `${contestant.name}:contended`;
   const start = performance.now();

@@ -1,6 +1,6 @@
-// What is measured of our backends.
+// The operation of our backends that is measured.
 
-/** Acquires and releases; throws when it did not get the lock. */
+/** Acquires and releases. Throws if it does not get the lock. */
 export const pairOf =
   (backend, ttlMs = 30_000) =>
   async (key) => {

@@ -1,4 +1,4 @@
-/** Progress on stderr: one line that is rewritten on a terminal, rare lines elsewhere. */
+/** Shows progress on stderr: one line that is redrawn on a terminal, occasional lines elsewhere. */
 export function progress(label, total) {
   const { isTTY, columns = 80 } = process.stderr;
   let done = 0;

@@ -1,4 +1,4 @@
-/** The q-quantile (0…1) of numbers, interpolated. */
+/** Returns the interpolated q-quantile (0…1) of numbers. */
 export function quantile(values, q) {
   const sorted = Float64Array.from(values).sort();
   const at = (sorted.length - 1) * q;
@@ -7,7 +7,7 @@ export function quantile(values, q) {
   return sorted[low] + (sorted[high] - sorted[low]) * (at - low);
 }
 
-/** Median and quartiles over the rounds. */
+/** Returns the median and the quartiles over the rounds. */
 export function summary(values) {
   return {
     median: quantile(values, 0.5),

@@ -1,6 +1,6 @@
 import { cpus } from "node:os";
 
-/** The results as Markdown: one table per metric would be long, so contestants are columns. */
+/** Formats the results as one Markdown table, with contestants as columns. */
 export function table({ title, metrics, rows, rounds, ms }) {
   const reference = rows.find((row) => row.reference);
   const header = ["", ...rows.map((row) => row.name)];
@@ -36,12 +36,12 @@ function cell(value, { better }, row, base) {
   return `${text} ×${number(ratio(value.median, base.median, better))}`;
 }
 
-/** How many times better than the reference: above 1 is always better. */
+/** Returns how many times better than the reference a value is. Above 1 is always better. */
 export function ratio(value, base, better) {
   return better === "lower" ? base / value : value / base;
 }
 
-/** Three significant digits, no exponent. */
+/** Formats a number with three significant digits and no exponent. */
 export function number(value) {
   if (!Number.isFinite(value)) return "–";
   if (Math.abs(value) >= 100) return Math.round(value).toLocaleString("en-US");

@@ -1,4 +1,4 @@
-// The Redis lock libraries, each used as its own documentation says.
+// The Redis lock libraries, each used as its documentation describes.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redlock as SesamecareRedlock } from "@sesamecare-oss/redlock";
 import { Verrou } from "@verrou/core";
@@ -16,7 +16,7 @@ const PATIENCE_MS = 600_000;
 const RETRIES = 1e9;
 const RETRY_DELAY_MS = 100;
 
-/** All of them, on the server at `url`. */
+/** Returns all contestants, on the server at `url`. */
 export function contestants(url) {
   return [
     syncguard(url),
@@ -39,7 +39,7 @@ function syncguard(url) {
   };
 }
 
-/** The specification's own shape: its scripts through ioredis, its retry loop in JavaScript. */
+/** The documented scripts through ioredis, with the documented retry loop in JavaScript. */
 function reference(url) {
   const redis = new Redis(url);
   const backend = createSecond(redis, { keyPrefix: "reference" });
@@ -96,7 +96,7 @@ function redisSemaphore(url) {
     lockTimeout: TTL_MS,
     acquireTimeout: PATIENCE_MS,
     retryInterval: RETRY_DELAY_MS,
-    // The others do not extend by themselves in these loads.
+    // Turn this off, because the others do not extend locks in these loads.
     refreshInterval: 0,
   };
   const run = async (key, fn) => {

@@ -1,4 +1,4 @@
-// @verrou/core on its PostgreSQL store, over pg.
+// Runs @verrou/core on its PostgreSQL store, over pg.
 import { Verrou } from "@verrou/core";
 import { kyselyStore } from "@verrou/core/drivers/kysely";
 import { Kysely, PostgresDialect } from "kysely";

@@ -1,10 +1,10 @@
-// @verrou/core on its SQLite store, over the fastest driver there is for Node.js.
+// Runs @verrou/core on its SQLite store, over the fastest driver for Node.js.
 import { Verrou } from "@verrou/core";
 import { kyselyStore } from "@verrou/core/drivers/kysely";
 import Database from "better-sqlite3";
 import { Kysely, SqliteDialect } from "kysely";
 
-/** With the same journal and the same durability as ours: its own default would be slower. */
+/** Uses the same journal and durability as our backend. The default would be slower. */
 export function openVerrou(path, synchronous) {
   const database = new Database(path);
   database.pragma("journal_mode = WAL");
