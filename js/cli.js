@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command `syncguard`. What a command needs is loaded when it is asked for.
+// The command `syncguard`. Each command's code is loaded on demand.
 
 import { Ended } from "./cli/exit.js";
 import { parseCommandLine } from "./cli/parse.js";
@@ -11,6 +11,7 @@ const COMMANDS = {
   run: async (line) => (await import("./cli/run.js")).run(line),
   ls: async (line) => (await import("./cli/look.js")).ls(line),
   show: async (line) => (await import("./cli/look.js")).show(line),
+  schema: async (line) => (await import("./cli/schema.js")).schema(line),
   doctor: async (line) => (await import("./cli/doctor.js")).doctor(line),
   release: async (line) => (await import("./cli/look.js")).release(line),
 };

@@ -20,18 +20,18 @@ export {
 export { LockError } from "./base/errors.js";
 export { formatFence, hasFence, logFenceWarning } from "./base/fence.js";
 export { createAutoLock } from "./lock/lock.js";
-export { hold, lead, lock, tryHold, tryLock } from "./lock/default.js";
+export { hold, lead, lock, tryHold, tryLock } from "./targets/default.js";
 export { diagnose, forceRelease, listLocks } from "./lock/look.js";
-export { acquireHandle, createDisposableHandle, decorateAcquireResult } from "./lock/handle.js";
+export { acquireHandle, createDisposableHandle, decorateAcquireResult } from "./base/handle.js";
 export {
   generateLockId,
   hashKey,
   makeStorageKey,
   normalizeAndValidateKey,
   validateLockId,
-} from "./base/keys.js";
+} from "./native/keys.js";
 export { getById, getByIdRaw, getByKey, getByKeyRaw, lookupDebug, owns } from "./lock/lookup.js";
-export { attachRawData, sanitizeLockInfo } from "./base/results.js";
+export { attachRawData, sanitizeLockInfo } from "./native/results.js";
 export { checkAborted } from "./base/signal.js";
 export { withTelemetry } from "./lock/telemetry.js";
 export { calculateRedisServerTimeMs, isLive } from "./base/time.js";

@@ -1,8 +1,8 @@
-// syncguard/opentelemetry: spans and metrics, made of what the tracing channels tell.
+// syncguard/opentelemetry: spans and metrics, recorded from the tracing channels.
 
 import { tracingChannel } from "node:diagnostics_channel";
-import { context, metrics, SpanStatusCode, trace } from "@opentelemetry/api";
 import { METRICS } from "./base/metrics.js";
+import { loadApi } from "./base/opentelemetry-api.js";
 import { VERSION } from "./native/platforms.js";
 
 /** @import { Meter, Span } from "@opentelemetry/api" */
@@ -12,11 +12,13 @@ import { VERSION } from "./native/platforms.js";
 const SCOPE = "syncguard";
 
 /**
- * Begins to make spans and metrics of all locks of this process.
+ * Starts recording spans and metrics of all locks of this process.
  * @param {InstrumentOptions} [options]
  * @returns {() => void} ends it
  */
-export function instrument({ tracerProvider = trace, meterProvider = metrics } = {}) {
+export function instrument(options = {}) {
+  const { context, metrics, SpanStatusCode, trace } = loadApi();
+  const { tracerProvider = trace, meterProvider = metrics } = options;
   const tracer = tracerProvider.getTracer(SCOPE, VERSION);
   const meter = meterProvider.getMeter(SCOPE, VERSION);
   const waits = histogram(meter, "wait");
@@ -35,7 +37,7 @@ export function instrument({ tracerProvider = trace, meterProvider = metrics } =
    * @param {LockTrace} message
    */
   function open(name, message) {
-    // The caller's context: a channel tells of a start where it happens.
+    // The caller's context, because a channel publishes a start where it happens.
     const span = tracer.startSpan(name, { attributes: attributesOf(message) }, context.active());
     spans.set(message, span);
   }

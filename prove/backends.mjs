@@ -1,4 +1,4 @@
-// Backends as workers open them: `{ name, target, options }` survives JSON.
+// Opens backends for workers. A `{ name, target, options }` can be passed as JSON.
 
 const MAKERS = {
   redis: "createRedisBackend",

@@ -1,4 +1,4 @@
-// Curves of several runs, a panel each, as one SVG without any script or font file.
+// Draws the curves of several runs, one panel for each, as one SVG without scripts or font files.
 
 const PANEL = { width: 370, height: 230 };
 const PLOT = { left: 56, top: 34, width: 290, height: 140 };
@@ -61,7 +61,7 @@ function plot({ title, curves }, axes) {
   ].join("\n");
 }
 
-/** To one or two digits that are easy to halve. */
+/** Rounds up to one or two digits that are easy to halve. */
 function roundUp(value) {
   const unit = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 4, 6, 8, 10].find((step) => step * unit >= value) * unit;

@@ -1,4 +1,4 @@
-// A process that uses one backend for very many operations of all kinds, and measures itself:
+// A process that runs very many operations of all kinds on one backend, and measures itself:
 // `fork(endurance-worker.mjs, [JSON], { execArgv: ["--expose-gc"] })`.
 
 import { getEventListeners } from "node:events";
@@ -11,7 +11,7 @@ import { randomFrom } from "./random.mjs";
 const { backend: opening, operations, lanes, seed, samples } = JSON.parse(process.argv[2]);
 const backend = await openBackend(opening);
 const observed = withTelemetry(backend, { onEvent: () => {} });
-const living = new AbortController(); // What lasts is where listeners would pile up.
+const living = new AbortController(); // Listeners would pile up on a long-lived signal.
 const { signal } = living;
 const ttlMs = 5_000;
 const errors = {};
@@ -20,7 +20,7 @@ let done = 0;
 const patient = { timeoutMs: 10_000, maxRetries: Infinity, retryDelayMs: 10, maxDelayMs: 100 };
 const impatient = { ...patient, timeoutMs: 2 };
 
-/** Each returns how many operations it was. */
+/** Each function returns how many operations it ran. */
 const KINDS = {
   async plain(key) {
     const held = await backend.acquire({ key, ttlMs, signal });
@@ -85,7 +85,7 @@ async function lane(number) {
     try {
       const key = `own-${number}-${random.below(20)}`;
       const operations = await KINDS[random.pick(MIX)](key, random);
-      done += operations; // Not in one expression: others count meanwhile.
+      done += operations; // Not one expression with the await, because other workers add to it meanwhile.
     } catch (error) {
       note(error);
       done += 1;
@@ -98,7 +98,7 @@ const count = (folder) => {
   try {
     return readdirSync(folder).length;
   } catch {
-    return 0; // Not Linux.
+    return 0; // Only Linux has this.
   }
 };
 

@@ -1,4 +1,4 @@
-// Very many operations of one process, with its connections broken again and again.
+// Runs very many operations in one process, and breaks its connections again and again.
 
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -22,7 +22,7 @@ export async function endure({
   let proxy;
   let breaking;
   try {
-    // A way of its own only where the store cannot break connections: it takes time.
+    // Use a proxy only if the store cannot break connections, because a proxy takes time.
     if (store.port && !store.disconnect) proxy = await startProxy(store.port);
     const disconnect = store.disconnect ?? (proxy && (() => proxy.reset()));
     const opening = store.backend(proxy?.port ?? store.port);
@@ -36,7 +36,7 @@ export async function endure({
     if (disconnect) {
       breaking = setInterval(async () => {
         broken += 1;
-        await disconnect()?.catch(() => {}); // A busy server: the next time, then.
+        await disconnect()?.catch(() => {}); // The server is busy: try again next time.
       }, breakEveryMs);
     }
     const ended = once(child, "exit");

@@ -1,13 +1,13 @@
-// What can happen to the processes of a run, to their store and to the ways between them.
+// The faults of a run: in its processes, in its store and in the connections between them.
 
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Pauses of a process and of its event loop, in TTLs. */
+/** How long a process and its event loop pause, in TTLs. */
 export const PAUSE_TTLS = [0.3, 3];
 
 /**
- * Faults with how long they last, `{ [kind]: { ms: [from, to], act(ms, choices) } }`, and what is not
- * promised meanwhile, in `effects`. `act` may return more to be told.
+ * Returns faults and how long they last, `{ [kind]: { ms: [from, to], act(ms, choices) } }`, and the
+ * guarantees that they suspend, in `effects`. `act` may return more fields for the record.
  */
 export function processFaults(place, { ttlMs, toleranceMs, clockStepMs, farClockStepMs }, canStep) {
   const pause = { ms: PAUSE_TTLS.map((ttls) => ttls * ttlMs), act: (ms) => place.pause(ms) };
@@ -17,7 +17,7 @@ export function processFaults(place, { ttlMs, toleranceMs, clockStepMs, farClock
   });
   return {
     "process killed": { ms: [0, 500], act: (ms) => place.kill(ms) },
-    // Most are these, as most is to be learnt of them.
+    // Most faults are of this kind, because they reveal the most.
     "process stopped": pause,
     "process stopped again": { ...pause, kind: "process stopped" },
     "process stopped once more": { ...pause, kind: "process stopped" },
@@ -32,7 +32,7 @@ export function processFaults(place, { ttlMs, toleranceMs, clockStepMs, farClock
   };
 }
 
-/** What the store and the ways to it can suffer. */
+/** Faults of the store and of the connections to it. */
 export function storeFaults(store, proxies, ttlMs) {
   const own = Object.entries(store.faults).map(([kind, act]) => [
     kind,
@@ -42,13 +42,13 @@ export function storeFaults(store, proxies, ttlMs) {
   const network = (begin) => ({
     ms: [0.3 * ttlMs, 3 * ttlMs],
     async act(ms, [where, how]) {
-      // Of all processes or of one.
+      // Affects one process or all of them.
       const one = Math.floor(((where - 0.3) / 0.7) * proxies.length);
       const some = where < 0.3 ? proxies : [proxies[one]];
       for (const proxy of some) begin(proxy, how);
       await sleep(ms);
       for (const proxy of some) {
-        // What was held back arrives late, or never.
+        // Data that was held back arrives late, or never.
         if (how < 0.5) proxy.reset();
         proxy.heal();
       }

@@ -1,10 +1,10 @@
-// What happened, as it is recorded: one file for each process, to which it appends a line of JSON for
-// each event. A line is written before the process goes on, so that what was recorded outlives it.
+// The record of a run: each process appends one line of JSON per event to a file of its own. It writes
+// a line before it continues, so the record survives when the process is killed.
 
 import { openSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
-/** Milliseconds on the one clock that all processes of a host share. */
+/** Returns milliseconds of the clock that all processes of a host share. */
 export const now = () => Math.round(Number(process.hrtime.bigint()) / 1e3) / 1e3;
 
 export class Recorder {
@@ -26,11 +26,11 @@ export class Recorder {
   }
 }
 
-/** All events of a run, in no order. */
+/** Reads all events of a run, in no particular order. */
 export function* readEvents(folder) {
   for (const name of readdirSync(folder).filter((file) => file.endsWith(".jsonl"))) {
     const lines = readFileSync(join(folder, name), "utf8").split("\n");
-    // Who was killed may have left the last line half-written.
+    // A killed process may have left its last line incomplete.
     const torn = lines.pop();
     for (const line of lines) yield JSON.parse(line);
     if (torn && !name.startsWith("worker-")) throw new Error(`${name} ends within a line`);

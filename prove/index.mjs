@@ -1,8 +1,8 @@
 // npm run prove [-- backend…] [--minutes N] [--seed S] [--report]
-//   Runs each backend, or all of them, under faults for so many minutes, and says what the promises
-//   were worth. `--report` keeps the results and writes docs/proof.md of all that were kept.
+//   Runs each named backend, or all of them, under faults for N minutes, and checks the guarantees.
+//   `--report` saves the results and writes docs/proof.md from all saved results.
 // npm run prove -- --long [backend…] [--operations N] [--seed S] [--report]
-//   Very many operations in one process, and what they left in it.
+//   Runs very many operations in one process, and checks it for leaks.
 import { randomInt } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
@@ -40,7 +40,7 @@ function readArguments() {
   return { ...values, minutes, names: positionals.length ? positionals : all };
 }
 
-/** Where and of what it was. */
+/** Returns the commit, date and machine of a run. */
 function circumstances() {
   return {
     commit: output("git", ["rev-parse", "--short=10", "HEAD"]).trim(),

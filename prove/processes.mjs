@@ -1,5 +1,5 @@
-// The worker processes of a run: each place has one at a time, which may be killed, stopped or given
-// another time of day.
+// The worker processes of a run. Each slot has one process at a time, which may be killed, stopped or
+// given another time of day.
 
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -13,13 +13,13 @@ import { now } from "./history.mjs";
 const WORKER = new URL("./worker.mjs", import.meta.url);
 const END_TIMEOUT_MS = 45_000;
 
-/** The library that sets the clock of one process, if there is one. */
+/** Finds the library that sets the clock of one process, if it is installed. */
 export function fakeTime() {
   const folders = ["x86_64", "aarch64"].map((arch) => `/usr/lib/${arch}-linux-gnu/faketime`);
   return which("libfaketimeMT.so.1", folders);
 }
 
-/** What it leaves of a killed process: a later one with that number would fail on it. */
+/** Removes what the library leaves of a killed process: a later one with the same pid would fail. */
 function clearFakeTime(pid) {
   for (const name of ["faketime_shm", "sem.faketime_sem"])
     rmSync(`/dev/shm/${name}_${pid}`, { force: true });
@@ -35,7 +35,7 @@ export class Place {
   #isOver = false;
   #clock;
 
-  /** `clock`: whether its time of day can be set. */
+  /** `clock` says whether the time of day can be set. */
   constructor(index, job, { tell, clock }) {
     this.#index = index;
     this.#job = job;
@@ -47,7 +47,7 @@ export class Place {
     return `${this.#index}.${this.#count}`;
   }
 
-  /** Resolves when its workers have begun. */
+  /** Resolves when the workers have started. */
   async start() {
     if (this.#isOver) return;
     this.#count += 1;
@@ -79,7 +79,7 @@ export class Place {
       LD_PRELOAD: fakeTime(),
       FAKETIME_TIMESTAMP_FILE: this.#clock,
       FAKETIME_CACHE_DURATION: "1",
-      // The time of day only: not the clock that deadlines and the record are on.
+      // Set the time of day only, not the clock of deadlines and of the record.
       FAKETIME_DONT_FAKE_MONOTONIC: "1",
     };
   }
@@ -112,20 +112,20 @@ export class Place {
     this.#tell("stopped", { w: name, from, to: now() });
   }
 
-  /** Its time of day is off by so much, for so long; what it stored by it is over `settleMs` later. */
+  /** Sets the clock off for some time, and waits `settleMs` until what was stored meanwhile expires. */
   async stepClock(stepMs, ms, settleMs = 0) {
     this.#setClock(stepMs / 1000);
     await sleep(ms);
     this.#setClock(0);
-    await sleep(1_000 + settleMs); // Looked at once a second.
+    await sleep(1_000 + settleMs); // The library reads its file once a second.
   }
 
-  /** One that died by itself is replaced: the run goes on, and the check will tell. */
+  /** Replaces a process that died by itself. The run continues, and the checks report the death. */
   async revive() {
     if (this.#ended) await this.start();
   }
 
-  /** Resolves when it has ended by itself; one that does not is killed. */
+  /** Resolves when the process has ended. Kills it if it does not end by itself. */
   async end() {
     if (this.#ended) return;
     const gone = once(this.#child, "exit");

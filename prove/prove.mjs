@@ -1,4 +1,4 @@
-// A run and what it showed.
+// Runs the processes and checks the record.
 
 import { rmSync } from "node:fs";
 import { model } from "./check/model.mjs";

@@ -1,10 +1,11 @@
-// A way to a server on this host that can be slow, silent in one direction or both, or break.
+// A proxy to a server on this host that can be slow, stop delivering in one or both directions, or
+// break connections.
 
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import { now } from "./history.mjs";
 
-/** One direction of a connection. What was sent arrives in its order, however late. */
+/** One direction of a connection. Data arrives in order, however late. */
 class Direction {
   #to;
   #rules;
@@ -80,14 +81,14 @@ export async function startProxy(port) {
       requests.silent = up;
       answers.silent = down;
     },
-    /** The next so many answers end half-way, and with them their connections. */
+    /** Cuts off the next `count` answers half-way, together with their connections. */
     halve(count) {
       state.halves = count;
     },
     reset() {
       for (const link of links) link.reset();
     },
-    /** All is well again; what was held back arrives now. */
+    /** Ends all faults. Data that was held back arrives now. */
     heal() {
       requests.delayMs = answers.delayMs = 0;
       requests.silent = answers.silent = false;

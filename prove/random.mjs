@@ -1,4 +1,4 @@
-// Random numbers that are a function of the seed and nothing else.
+// Random numbers that depend on the seed only.
 
 /** @param {string} seed */
 export function randomFrom(seed) {

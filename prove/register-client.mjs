@@ -1,4 +1,4 @@
-// A worker's way to the register.
+// A worker's connection to the register.
 
 import { once } from "node:events";
 import { connect } from "node:net";

@@ -1,12 +1,12 @@
-// What the locks protect: a process with cells of its own that knows nothing of locks or their store.
+// The resource that the locks protect: a process with cells that knows nothing of locks or their store.
 //
-// A section reads the cells of its key and writes them later. Each update names the one that it was
-// made from, so the updates of a cell are a tree: those between its root and its last are there, all
-// others were lost. Each key has four cells, for four ways to write under a lock:
+// A section reads the cells of its key and writes them later. Each update names the update that it was
+// based on, so the updates of a cell form a tree. Those on the path from the root to the last update
+// took effect, and all others were lost. Each key has four cells, for four ways to write under a lock:
 //
-//   alone    without any check
-//   heeded   by sections that asked `isHeld()` and `signal` just before
-//   written  refuses a write with a lower fence than the last write's
+//   alone    has no check
+//   heeded   is written by sections that checked `isHeld()` and `signal` just before
+//   written  refuses a write with a lower fence than the last write
 //   fenced   refuses reads and writes with a lower fence than any before
 
 import { createServer } from "node:net";
@@ -28,7 +28,7 @@ class Register {
     return this.#cells.get(id);
   }
 
-  /** The last update of each cell; of a cell that refuses there is none. */
+  /** Returns the last update of each cell, except of cells that refuse. */
   read({ key, fence }) {
     const seen = {};
     for (const name of CELLS) {
@@ -42,7 +42,7 @@ class Register {
     return seen;
   }
 
-  /** `from`: the update that this one was made from, for each cell that is to be written. */
+  /** `from` names, for each cell to write, the update that this one is based on. */
   write({ section, key, fence, from }) {
     const cells = {};
     const refused = [];
@@ -69,7 +69,7 @@ if (process.argv[1] === import.meta.filename) {
     const lines = createInterface({ input: socket });
     lines.on("error", () => {}); // Workers are killed.
     lines.on("line", (line) => {
-      if (!line.endsWith("}")) return; // Of one that was killed.
+      if (!line.endsWith("}")) return; // The worker was killed while it wrote.
       const { n, ask, ...request } = JSON.parse(line);
       socket.write(`${JSON.stringify({ n, ...register[ask](request) })}\n`);
     });

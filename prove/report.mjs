@@ -1,10 +1,10 @@
-// The report of runs, in Markdown.
+// Writes the report on all runs, in Markdown.
 
 import { curves } from "./chart.mjs";
 
 const CELLS = {
   alone: { name: "the lock alone", color: "#cf222e" },
-  heeded: { name: "isHeld() and signal heeded", color: "#bf8700" },
+  heeded: { name: "isHeld() and signal checked", color: "#bf8700" },
   written: { name: "fence checked at writes", color: "#8250df" },
   fenced: { name: "fence checked at reads and writes", color: "#1a7f37" },
 };
@@ -18,13 +18,13 @@ function table(header, rows) {
   return [line(header), `|${header.map(() => "---|").join("")}`, ...rows.map(line)].join("\n");
 }
 
-/** What a run showed, for a terminal. */
+/** Returns a summary of a run for the terminal. */
 export function inShort({ turns, faults, blocked, promises, updates }) {
   const lines = [`  ${count(turns)} turns, ${count(total(faults) + total(blocked))} faults`];
   for (const { name, examined, violations, excused, examples } of promises) {
-    const forgiven = excused ? `, ${excused} when nothing is promised` : "";
+    const forgiven = excused ? `, ${excused} while nothing is guaranteed` : "";
     lines.push(
-      `  ${violations ? "BROKEN" : "kept  "} ${name} (${count(examined)} looked at${forgiven})`,
+      `  ${violations ? "BROKEN" : "kept  "} ${name} (${count(examined)} checked${forgiven})`,
     );
     if (violations) lines.push(...examples.map((text) => `           ${text}`));
   }
@@ -36,8 +36,8 @@ export function inShort({ turns, faults, blocked, promises, updates }) {
 }
 
 /**
- * @param {any[]} runs summaries, with where and of what they were
- * @param {any[]} long of `growthOf`, likewise
+ * @param {any[]} runs the summaries, with the machine and the commit of each run
+ * @param {any[]} long the results of `growthOf`, with the same fields
  */
 export function report(runs, long = []) {
   const good = runs.filter(({ backend }) => backend !== "control");
@@ -57,17 +57,17 @@ export function report(runs, long = []) {
 
 function introduction(runs) {
   const machines = [...new Set(runs.map(({ machine }) => machine))].join("; ");
-  return `# Proof: what the guarantees are worth under faults
+  return `# Proof: the guarantees under faults
 
-Written by \`npm run prove -- --report\`. Several processes with many workers each take turns on a few keys, with \`lock\` and \`hold\`, with and without \`autoExtend\`, under telemetry and not. Meanwhile processes are killed, stopped, and given another time of day, event loops are blocked, servers are killed, stopped and replaced, and networks slow down, fall silent and break off: all of it drawn from a seed. Everything that happens is recorded, and the record is checked afterwards by a program that knows nothing of how locks are made. Under each lock a register is updated that is a process of its own and knows nothing of locks.
+\`npm run prove -- --report\` writes this page. In each run, several processes with many workers take turns on a few keys, with \`lock\` and \`hold\`, with and without \`autoExtend\`, and with and without telemetry. Meanwhile processes are killed, stopped and given another time of day, event loops are blocked, servers are killed, stopped and replaced, and networks slow down, stop delivering and disconnect. A seed decides all of these faults. Every event is recorded, and an independent program checks the record afterwards. Each holder of a lock updates a register, which is a separate process that knows nothing of locks.
 
-${machines}; servers on the same machine. To repeat a run:
+Machine: ${machines}; the servers run on the same machine. To repeat a run:
 
 \`\`\`sh
 npm run prove -- redis --minutes 10 --seed ${runs[0]?.seed ?? 1}
 \`\`\`
 
-The seed decides which faults come when; which instruction they hit is up to the machine.`;
+The seed decides which faults happen and when. Which instruction they hit depends on the machine.`;
 }
 
 function runsTable(runs) {
@@ -78,38 +78,40 @@ function runsTable(runs) {
   ]);
   const header = [
     ...["backend", "seed", "commit", "date", "time", "workers", "keys", "`ttlMs`", "turns"],
-    ...["faults", "given up half-way"],
+    ...["faults", "acquires aborted"],
   ];
   return `## The runs\n\n${table(header, rows)}`;
 }
 
-/** What each check looks at. */
+/** What each check means. */
 const MEANINGS = {
-  "one holder": "no two believed at the same moment that they hold it: `isHeld()` was true in both",
-  "fences rise": "each later than the one before, none twice",
-  "no guarded update lost": "of the cell that is read and written with the fence",
-  "`fn` starts with its lock": "`isHeld()` is true at its first instruction",
+  "one holder": "`isHeld()` was never true in two workers at the same moment",
+  "fences rise": "each fence is higher than the one before, and none appears twice",
+  "no guarded update lost": "updates of the cell that checks the fence at reads and writes",
+  "`fn` starts with its lock": "`isHeld()` is true at the first instruction of `fn`",
   "nothing stays locked":
-    "as an outsider sees the store: gone with `ttlMs` and the tolerance after the holder's end",
-  "no operation beyond its limit": "waits, releases and closes; a process's own pauses not counted",
-  "only LockErrors": "with a code that fits the fault",
-  "no unexpected death": "by a signal that was not sent, an exit code, or no end at all",
-  "the undo left nothing": "of acquires that were aborted half-way, with a TTL of minutes",
+    "an independent client of the store sees the lock gone `ttlMs` and the tolerance after the holder's end",
+  "no operation beyond its limit":
+    "waits, releases and closes end in time, not counting pauses of the process",
+  "only LockErrors": "every error has a code that fits the fault",
+  "no unexpected death":
+    "no process dies by a signal that was not sent, ends with an error code, or hangs",
+  "the undo left nothing": "aborted acquires with a TTL of minutes leave no lock behind",
 };
 
 const FAILOVERS =
-  "Redis replicates asynchronously: a failover may forget the last locks, releases and fences, and an old master that has not yet been told that it was replaced goes on granting locks of its own, with Sentinel for up to ten seconds. [The page on Redis](redis.md#when-things-go-wrong) says so. What counts: from 1.5 s before a failover began until 1.5 s after every node knew its role.";
+  "Redis replicates asynchronously. A failover may lose the last locks, releases and fences, and an old master that does not know yet that it was replaced continues to grant locks, with Sentinel for up to ten seconds. [The page on Redis](redis.md#when-things-go-wrong) explains this. Violations are excused from 1.5 s before a failover began until 1.5 s after every node knew its role.";
 const CLOCKS =
-  "On SQLite, when the clock of a process was set by an hour: to it, locks of others have run out, and [it may get one](sqlite.md#clock) that is still in use. Its fence is higher all the same.";
+  "On SQLite, violations are excused while the clock of a process is off by an hour. To that process the locks of others have expired, so [it may acquire one](sqlite.md#clock) that is still in use. Its fence is higher all the same.";
 const RELEASES =
-  "PostgreSQL [answers a release](postgres.md#how-it-works) before it is on the disk: a server that is killed just then takes it back, and the lock lasts until its TTL.";
+  "PostgreSQL [answers a release](postgres.md#how-it-works) before it is on the disk. If the server is killed at that moment, the release is lost, and the lock lasts until its TTL.";
 
 function promisesTable(runs) {
   const rows = Object.entries(MEANINGS).map(([name, meaning]) => [
     `**${name}**: ${meaning}`,
     ...runs.map(({ promises }) => {
       const found = promises.find((one) => one.name === name);
-      if (!found) return "–"; // A run from before there was this check.
+      if (!found) return "–"; // The run is older than this check.
       const { examined, violations, excused } = found;
       const verdict = violations ? `**${count(violations)} broken** of` : "kept,";
       return `${verdict} ${count(examined)}${excused ? `; ${count(excused)} ¹` : ""}`;
@@ -125,11 +127,11 @@ function promisesTable(runs) {
   const times = runs
     .filter(({ unpromisedSeconds }) => unpromisedSeconds)
     .map((run) => `${run.backend} ${run.unpromisedSeconds} s of ${run.seconds} s`);
-  const share = times.length ? ` That was the case for ${times.join(", ")}.` : "";
+  const share = times.length ? ` This applied for ${times.join(", ")}.` : "";
   const note = notes.length
-    ? `\n\n¹ Broken when that is not promised. ${notes.join(" ")}${share}`
+    ? `\n\n¹ Violations at times when the property is not guaranteed. ${notes.join(" ")}${share}`
     : "";
-  return `## What was promised, and what was found\n\nThe numbers are how many were looked at.\n\n${table(["", ...runs.map(({ backend }) => backend)], rows)}${note}`;
+  return `## Guarantees and findings\n\nEach number says how many cases were checked.\n\n${table(["", ...runs.map(({ backend }) => backend)], rows)}${note}`;
 }
 
 function controlText({ promises, turns, updates }) {
@@ -137,7 +139,7 @@ function controlText({ promises, turns, updates }) {
   const list = found.map(({ name, violations }) => `${name}: ${count(violations)}`).join("; ");
   return `### The control
 
-The same with a lock that is none (each process has a memory backend of its own) has to fail, or the checks are worth nothing. In ${count(turns)} turns it broke: ${list}. ${count(updates.alone.lost)} of ${count(updates.alone.accepted)} updates were lost. \`npm test\` asserts that it fails.`;
+The control run uses a lock that does not work across processes: each process has a memory backend of its own. It has to fail, or the checks prove nothing. In ${count(turns)} turns it broke these guarantees: ${list}. ${count(updates.alone.lost)} of ${count(updates.alone.accepted)} updates were lost. \`npm run test:all\` asserts that it fails.`;
 }
 
 function updatesText(runs) {
@@ -160,18 +162,18 @@ function updatesText(runs) {
   );
   return `## What a lock cannot do
 
-A holder that is paused for longer than its lock lasts, by its scheduler, its garbage collector or its host, goes on where it was, and what it then writes destroys what others have written meanwhile. No lock can prevent that. Each section here reads a register, works, and writes. These are the updates that were lost for each thousand pauses that fell between the two; a pause may lose several, since others took many turns meanwhile.
+A holder may be paused for longer than its lock lasts, by the scheduler, the garbage collector or its host. When it continues, its write overwrites what others have written meanwhile. No lock can prevent that. In these runs each holder reads a register, works, and writes it. The table and the chart show how many updates were lost for each thousand pauses between the read and the write. One pause may lose several updates, because others took many turns meanwhile.
 
 ![Updates lost per thousand pauses, by the length of the pause](proof.svg)
 
 - **The lock alone** loses updates as soon as a pause is longer than the lock: \`ttlMs\` on Redis, one second more elsewhere.
-- **\`isHeld()\` and \`signal\` heeded** just before the write saves most of them. Not all: a pause may come between the look and the write. (Of the event loops that were blocked in the function, one in five was blocked just there.)
-- **Fences checked at writes** refuse what comes late. Who comes late but before its successor's first write is accepted, and the successor's write, made from what it read before, destroys it.
-- **Fences checked at reads and writes** lose nothing as long as fences rise: who reads has shut out all before it.
+- **Checking \`isHeld()\` and \`signal\`** just before the write saves most updates, but not all: a pause may come between the check and the write. (One in five of the event loops that were blocked in the function was blocked at exactly that point.)
+- **Checking fences at writes** refuses late writes. But a late write that comes before the successor's first write is accepted, and the successor, which read before it, overwrites it.
+- **Checking fences at reads and writes** loses nothing as long as fences rise, because each read shuts out all earlier holders.
 
 ${table(header, rows)}
 
-Updates lost per thousand pauses. With \`autoExtend\` a blocked event loop alone does no harm: heartbeats do not need it. They need the process and the store, though: the rows with another fault are of event loops that were blocked while the store or the way to it was disturbed. A process that was stopped while its event loop was blocked counts as stopped. What was lost when nothing is promised, in failovers and with clocks that are off by an hour, is left out: ${unpromised.join(", ") || "nothing"}. Late writes that the fully guarded cell refused: ${refused.join(", ")}.`;
+The numbers are updates lost per thousand pauses. With \`autoExtend\` a blocked event loop alone does no harm, because heartbeats do not need it. They do need the process and the store: in the rows with another fault, the event loop was blocked while the store or the connection to it was disturbed. A process that was stopped while its event loop was blocked counts as stopped. The table leaves out what was lost while nothing is guaranteed, in failovers and with clocks that are off by an hour: ${unpromised.join(", ") || "nothing"}. The fully guarded cell refused these late writes: ${refused.join(", ")}.`;
 }
 
 function faultsTable(runs) {
@@ -209,7 +211,7 @@ function longText(runs) {
   ];
   return `## A long run
 
-\`npm run prove -- --long\`: one process, 32 at a time: acquire and release, waits, timeouts, aborts, lookups, extensions, with and without telemetry, while its connections are broken every five seconds (SQLite has none). Means of the first and the last quarter of twenty measurements, each after a garbage collection and in the midst of it; listeners on a signal that was given to all calls.
+\`npm run prove -- --long\` runs one process with 32 operations in flight: acquire and release, waits, timeouts, aborts, lookups and extensions, with and without telemetry. Its connections are broken every five seconds (SQLite has none). The figures are the means of the first and the last quarter of twenty measurements, each taken after a garbage collection while operations are running. The last column counts listeners on a signal that was passed to all calls.
 
 ${table(header, rows)}`;
 }
@@ -218,11 +220,11 @@ function limitsText(runs) {
   const notes = runs.flatMap(({ backend, notes }) => notes.map((note) => `- ${backend}: ${note}`));
   return `## What was not tried
 
-- Power cuts: servers are killed, the system below them is not.
-- Several hosts: all processes share one host, its clock (but for the one whose clock is set) and its memory.
-- Firestore itself: the runs are on this repository's emulator, which keeps its data in memory and is therefore stopped, but not killed.
-- Sentinel and Cluster are reached directly: their networks are not disturbed.
-- The clock of a process is set by an hour for Redis and PostgreSQL, where it plays no part; by 0.4 s for Firestore, which bears no more than half a second; by 0.4 s and by an hour for SQLite.${notes.length ? `\n${notes.join("\n")}` : ""}`;
+- Power cuts: servers are killed, but the operating system is not.
+- Several hosts: all processes share one host, its memory and its clock (except the process whose clock is set).
+- Firestore itself: the runs use this repository's emulator. It keeps its data in memory, so it is stopped but not killed.
+- Networks of Sentinel and Cluster: their servers are reached directly, so these networks are not disturbed.
+- Larger clock errors: the clock of a process is set by an hour for Redis and PostgreSQL, where it does not matter; by 0.4 s for Firestore, which tolerates half a second; and by 0.4 s and an hour for SQLite.${notes.length ? `\n${notes.join("\n")}` : ""}`;
 }
 
 function charts(runs) {

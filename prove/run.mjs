@@ -1,5 +1,5 @@
-// One run: starts a store, the register and the workers, inflicts the faults of the seed and returns
-// where all of it was recorded.
+// Runs the proof once: starts a store, the register and the workers, injects the faults of the seed,
+// and returns where the record is.
 
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -104,7 +104,7 @@ export async function run({ backend, seed, seconds, folder, processes = 4, worke
 
     for (const proxy of proxies) proxy.heal();
     await Promise.all(places.map((place) => place.revive()));
-    await sleep(2_000); // In peace: everybody finds back.
+    await sleep(2_000); // Without faults, so that everybody reconnects.
     await Promise.all(places.map((place) => place.end()));
     tell("ended");
     await sleep(ttlMs + toleranceMs);
@@ -134,10 +134,10 @@ async function inflict({ name, faults, gapMs }, { seed, begunAt, endMs, tell }) 
   }
 }
 
-/** Which fence the store says holds each key, as somebody sees it who has no part in it. */
+/** Records which fence holds each key, as seen by a client of the store that takes no locks. */
 async function look(store, keys, { tell, signal }) {
   const backend = await openBackend(store.backend(store.port));
-  const isAway = () => undefined; // That happens.
+  const isAway = () => undefined; // The store may be unavailable.
   while (!signal.aborted) {
     await Promise.all(
       keys.map(async (key) => {

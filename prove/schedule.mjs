@@ -1,10 +1,10 @@
-// Which faults there are when: a function of the seed.
+// Computes the schedule of faults from the seed.
 
 import { randomFrom } from "./random.mjs";
 
 /**
- * The faults of one lane, one after the other: `{ at, kind, ms, random }`, with `at` in milliseconds
- * since the begin, and further choices as numbers in [0, 1).
+ * Returns the faults of one lane in order: `{ at, kind, ms, random }`, with `at` in milliseconds since
+ * the start, and further choices as numbers in [0, 1).
  * @param {string} seed
  * @param {Record<string, [number, number]>} kinds each with how long it lasts, in milliseconds
  * @param {{ endMs: number, gapMs: [number, number] }} span
@@ -15,9 +15,9 @@ export function schedule(seed, kinds, { endMs, gapMs }) {
   const plan = [];
   if (names.length === 0) return plan;
   let deck = [];
-  // The first comes sooner, so that a short run has some.
+  // The first fault comes early, so that short runs have some.
   for (let at = random.real(...gapMs) / 4; ;) {
-    // As from a deck of cards: each kind comes before any comes again.
+    // Kinds are drawn like cards from a deck: each comes once before any is repeated.
     if (deck.length === 0) deck = random.shuffled(names);
     const kind = deck.pop();
     const ms = random.real(...kinds[kind]);

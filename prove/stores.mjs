@@ -1,4 +1,4 @@
-// The stores that locks are proved on: how to start each, and what can happen to it.
+// The stores of the proof: how to start each one, and its faults.
 
 import { execFileSync } from "node:child_process";
 import { rmSync, writeFileSync } from "node:fs";
@@ -18,12 +18,12 @@ import { eventually, temporaryDirectory } from "../scripts/servers/server.mjs";
 const LIMITS = { connectTimeoutMs: 1_500, operationTimeoutMs: 1_500 };
 const TOLERANCE_MS = 1_000;
 
-/** Longer than the tolerance for clocks, so that a pause of three of them is beyond both. */
+/** Longer than the tolerance for clocks, so a pause of three TTLs exceeds both together. */
 const TTL_MS = 1_000;
 
 const LOSES_WRITES = { mayLoseWrites: true };
 
-/** Between failovers, during which nothing is promised. */
+/** The time between failovers, during which nothing is guaranteed. */
 const SELDOM_MS = [12_000, 30_000];
 
 const forMs = (begin, end) => async (ms) => {
@@ -32,7 +32,7 @@ const forMs = (begin, end) => async (ms) => {
   await end();
 };
 
-/** What any server can suffer. */
+/** Faults of any server. */
 const serverFaults = (server, name) => ({
   [`${name} killed and restarted`]: forMs(
     () => server.kill(),
@@ -48,10 +48,10 @@ const stalled = (server, name) => ({
   ),
 });
 
-/** `isKilled`: it is to be killed, and loses nothing by that; else it is to be fast. */
+/** If `isKilled`, the server must lose nothing when it is killed. Otherwise it should be fast. */
 async function redis({ isKilled = true } = {}) {
-  // What was answered has been handed to the system, so a killed server loses nothing. Without
-  // "no", answers may be ahead of the file; the disk matters only when the power is cut.
+  // Every answered write has been passed to the operating system, so a killed server loses nothing.
+  // Without "no", answers may be sent before the write. The disk matters only in a power cut.
   const server = await startRedis({
     config: isKilled ? { appendonly: "yes", appendfsync: "no" } : {},
   });
@@ -102,7 +102,7 @@ async function redisSentinel() {
         node.suspend();
         await sleep(ms);
         node.resume();
-        // It may have been replaced meanwhile.
+        // The node may have been replaced meanwhile.
         await sleep(2_000);
         await eventually("one master", settled);
       },
@@ -122,7 +122,7 @@ async function redisCluster() {
   const nodes = cluster.nodes.map(({ host, port }) => ({ host, port }));
   const keyPrefix = "prove";
   const roleOf = (node) => node.cli("role").catch(() => "");
-  /** The master that has all our locks, and its replica. */
+  /** Finds the master that has all our locks, and its replica. */
   const pair = async () => {
     for (const node of cluster.nodes) {
       const role = await roleOf(node);
@@ -162,7 +162,7 @@ async function redisCluster() {
   };
 }
 
-/** One of them takes writes, and the others follow it. */
+/** Whether one node accepts writes and the others follow it. */
 async function oneMaster(nodes) {
   const roles = await Promise.all(nodes.map((node) => node.cli("role").catch(() => "")));
   const masters = roles.filter((role) => role.startsWith("master"));
@@ -170,13 +170,13 @@ async function oneMaster(nodes) {
   return masters.length === 1 && followers.length === nodes.length - 1;
 }
 
-/** What is not promised in which fault. */
+/** The guarantees that each fault suspends. */
 const FORGETFUL = { "server killed and restarted": { mayForgetReleases: true } };
 
 const DISCONNECT =
   "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
 
-/** What reaches PostgreSQL by this server or pooler. */
+/** The backend that reaches PostgreSQL through this server or pooler. */
 const overPostgres = ({ url, port: own }) => ({
   ttlMs: TTL_MS,
   toleranceMs: TOLERANCE_MS,
@@ -204,7 +204,7 @@ async function postgres() {
 async function pgbouncer() {
   const server = await startPostgres();
   await setupSchema(server.url);
-  // By default it turns clients away for 15 s after it did not reach the server.
+  // By default PgBouncer refuses clients for 15 s after it failed to reach the server.
   const pooler = await startPgBouncer(server, { config: { server_login_retry: 1 } });
   return {
     ...overPostgres(pooler),
@@ -231,9 +231,9 @@ async function firestore({ isKilled = true } = {}) {
       target: { projectId: "prove", emulatorHost: `127.0.0.1:${port}` },
       options: LIMITS,
     }),
-    // The emulator keeps its data in memory: killed, it would lose what Firestore does not.
+    // The emulator keeps its data in memory. If it were killed, it would lose data, unlike Firestore.
     faults: stalled(server, "server"),
-    // Clocks are to agree within half a second.
+    // Clocks must agree within half a second.
     clockStepMs: 400,
     stop: () => server.stop(),
   };
@@ -259,7 +259,7 @@ async function sqlite() {
         ),
       }),
     },
-    // Less than the tolerance.
+    // This is less than the tolerance.
     clockStepMs: 400,
     farClockStepMs: 3_600_000,
     notes: disk ? [] : ["A full disk was not tried: this user may not mount a small one."],
@@ -270,7 +270,7 @@ async function sqlite() {
   };
 }
 
-/** A file system of 24 MB in memory, where that is permitted. */
+/** Mounts a file system of 24 MB in memory, if that is permitted. */
 function smallDisk(path) {
   if (process.platform !== "linux" || process.getuid() !== 0) return undefined;
   try {
@@ -293,7 +293,7 @@ function fill(file) {
   }
 }
 
-/** Each process has locks of its own: what a run without a lock looks like. */
+/** Each process has its own locks, so this is a run without a lock between processes. */
 async function control() {
   return {
     ttlMs: 500,

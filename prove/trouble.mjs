@@ -1,10 +1,10 @@
-// When and where a process keeps its own event loop busy.
+// Decides when and where a process blocks its own event loop.
 
 import { now } from "./history.mjs";
 
 /**
- * `inside`: in the function, after it has read and before it looks whether the lock is still held;
- * `unseen`: after that look, just before it writes; `granted`: between the grant and the function;
+ * `inside`: in the function, after the read and before it checks whether the lock is still held;
+ * `unseen`: after that check, just before the write; `granted`: between the grant and the function;
  * `waiting`: while it waits for the lock.
  */
 export const PLACES = ["inside", "inside", "inside", "inside", "unseen", "granted", "waiting"];
@@ -18,7 +18,7 @@ export class Trouble {
   #armed;
   #armAt;
 
-  /** `tell` records. */
+  /** `tell` records an event. */
   constructor(random, job, tell) {
     this.#random = random;
     this.#job = job;
@@ -35,12 +35,12 @@ export class Trouble {
     };
   }
 
-  /** Whether the thread is to be kept in this place now. */
+  /** Whether the thread should be blocked at this point now. */
   isDue(place) {
     return this.#armed.place === place && now() >= this.#armAt;
   }
 
-  /** Keeps the thread if it is to be kept here. */
+  /** Blocks the thread if it should be blocked at this point. */
   meet(place) {
     if (this.isDue(place)) this.keep();
   }

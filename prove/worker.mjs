@@ -1,5 +1,5 @@
-// One process of a run: workers that take turns on few keys, and write to the register under the lock.
-// `fork(worker.mjs, [JSON])`; it ends when it is told anything.
+// One process of a run: its workers take turns on a few keys and write to the register under the lock.
+// Start it with `fork(worker.mjs, [JSON])`. It ends when it receives any message.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { hold, lock, LockError, withTelemetry } from "../js/common.js";
@@ -16,7 +16,7 @@ const tell = (e, fields) => recorder.tell(e, { ...fields, p: name });
 
 const ending = new AbortController();
 process.on("message", () => ending.abort());
-process.on("disconnect", () => process.exit(1)); // The conductor is gone.
+process.on("disconnect", () => process.exit(1)); // The parent process is gone.
 
 const register = await openRegister(job.registerPort);
 const backend = await openBackend(job.backend);
@@ -34,10 +34,10 @@ const failure = (error) => ({
   message: error?.message,
 });
 
-/** What is done under the lock. */
+/** The work under the lock. */
 async function turn(section, key, context, random) {
   const from = now();
-  // That it is held now says that it was held at every moment since the grant.
+  // If the lock is held now, it was held at every moment since the grant.
   let believed = context.isHeld() ? from : undefined;
   const believe = () => {
     const at = now();
@@ -70,7 +70,7 @@ const FORMS = {
   },
 };
 
-/** Keeps the thread soon after the call, if that is due. */
+/** Blocks the thread soon after the call, if that is due. */
 function disturb(random, isObserved) {
   if (!isObserved) trouble.meet("granted");
   if (trouble.isDue("waiting")) setTimeout(() => trouble.meet("waiting"), random.below(30));
@@ -104,12 +104,12 @@ async function worker(number) {
     } catch (error) {
       tell("end", { s: section });
       tell("error", { s: section, at: isInside ? "release" : "wait", ...failure(error) });
-      await sleep(50); // A store that is away is not to be asked in a busy loop.
+      await sleep(50); // Avoid a busy loop while the store is unavailable.
     }
   }
 }
 
-/** Acquires that are given up half-way: a lock that one of these left would last. */
+/** Aborts acquires half-way. Their TTL is long, so a lock that one of them left would be noticed. */
 async function quitter() {
   const random = randomFrom(`${seed} quitter ${name}`);
   const key = `${job.undoPrefix}${name}`;

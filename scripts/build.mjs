@@ -1,4 +1,4 @@
-// npm run build: the dependencies and the addon.
+// npm run build: installs the dependencies and builds the addon.
 import { main } from "./lib/run.mjs";
 import { setUp } from "./lib/setup.mjs";
 

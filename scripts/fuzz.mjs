@@ -1,4 +1,4 @@
-// npm run fuzz: hostile input for all that reads foreign data.
+// npm run fuzz: runs the parsers of foreign data on hostile input.
 //   npm run fuzz                             all targets, a few seconds each
 //   npm run fuzz -- resp --seconds 600       one target, for longer
 import { parseArgs } from "node:util";
@@ -12,9 +12,10 @@ await main(async () => {
   });
   const known = fuzzTargets();
   const unknown = positionals.find((name) => !known.includes(name));
-  if (unknown) throw new Failure(`There is no target ${unknown}, but ${known.join(", ")}.`);
+  if (unknown)
+    throw new Failure(`There is no target ${unknown}. The targets are ${known.join(", ")}.`);
   const seconds = Number(values.seconds ?? 3);
   if (!Number.isInteger(seconds) || seconds < 1)
-    throw new Failure("--seconds takes whole seconds.");
+    throw new Failure("--seconds must be a whole number of seconds.");
   await fuzz({ seconds, ...(positionals.length && { targets: positionals }) });
 });

@@ -1,15 +1,15 @@
-// npm run memcheck: the tests of what is unsafe, with an addon that AddressSanitizer watches: it tells
-// of memory that is used after it was freed, or beyond its end. Takes other test files too.
+// npm run memcheck: runs the tests of unsafe code with an addon built with AddressSanitizer, which
+// reports memory that is used after it was freed or beyond its end. You can name other test files.
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { cargo, cargoTarget, Failure, main, output, root, tool } from "./lib/run.mjs";
 import { setUp } from "./lib/setup.mjs";
 import { startTestServers } from "./lib/test-servers.mjs";
 
-/** Sockets on the event loop, threads that end in the middle of it, processes that do. */
+/** Tests of sockets on the event loop, and of threads and processes that end while they are busy. */
 const TESTS = [
   "__test__/redis/event-loop.test.js",
-  "__test__/postgres/event-loop.test.js",
+  "__test__/postgres/busy-thread.test.js",
   "__test__/e2e/threads.test.js",
   "__test__/e2e/lifetime.test.js",
 ];
@@ -18,7 +18,7 @@ const folder = join(root, "target", "memcheck");
 const addon = join(folder, "syncguard.node");
 const reports = join(folder, "report");
 
-/** The sanitizer's own part of the program, which must be there before anything else is. */
+/** Finds the sanitizer's library, which must be loaded before anything else. */
 function runtime() {
   const path = output("cc", ["-print-file-name=libasan.so"]).trim();
   if (path.includes("/")) return path;
@@ -50,7 +50,7 @@ await main(async () => {
         SYNCGUARD_TEST_SERVERS: "started",
         SYNCGUARD_ADDON: addon,
         LD_PRELOAD: preload,
-        // Node.js itself frees little at its end, so that every leak there would be told as well.
+        // Node.js itself frees little when it exits, so leak detection would report all of that.
         ASAN_OPTIONS: `log_path=${reports}:detect_leaks=0:abort_on_error=1`,
       },
     });

@@ -1,4 +1,4 @@
-// npm run packages: writes what follows from package.json, after its name, version or targets changed.
+// npm run packages: writes the files that depend on the name, version and targets in package.json.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { derivedFiles } from "./lib/packages.mjs";

@@ -1,5 +1,5 @@
-// npm run platforms [-- name…]: builds the addon for other platforms than this
-// one, and tries it as far as a Linux machine can. Below target/platforms.
+// npm run platforms [-- name…]: builds the addon for other platforms below target/platforms, and tests
+// it as far as a Linux machine can.
 import { statSync } from "node:fs";
 import { Failure, main } from "./lib/run.mjs";
 import { ensureBundle } from "./lib/setup.mjs";
@@ -13,7 +13,7 @@ const NAMES = [
   "linux-x64-musl",
 ];
 
-/** What became of one platform; a failure of it does not stop the others. */
+/** Builds and tests one platform. A failure does not stop the others. */
 async function tryPlatform(name) {
   const started = performance.now();
   const seconds = () => Math.round((performance.now() - started) / 1000);

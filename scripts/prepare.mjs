@@ -1,5 +1,5 @@
-// npm's `prepare`: makes a dependency on the git repository work, which nobody has built. In a
-// checkout one builds when something is needed, and a release is packed from what was built.
+// npm's `prepare`: builds the package if a project depends on the git repository. In a checkout the
+// commands build what they need, and a release is packed from files that are already built.
 import { cpSync, existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { dist } from "./lib/bundle.mjs";
@@ -7,12 +7,13 @@ import { Failure, main, root, which } from "./lib/run.mjs";
 import { ensureAddon, ensureBundle } from "./lib/setup.mjs";
 
 await main(async () => {
-  // npm sets the variable while it prepares a git dependency; others unpack one without .git.
+  // npm sets the variable while it prepares a git dependency. Other package managers unpack it
+  // without .git.
   const isDependency = "_PACOTE_NO_PREPARE_" in process.env || !existsSync(join(root, ".git"));
   if (!isDependency) return;
   if (!which("cargo")) {
     throw new Failure(
-      "SyncGuard as a git dependency is built on this machine, which needs Rust (cargo): install it, or depend on a released version instead.",
+      "A git dependency on SyncGuard is built on your machine, but `cargo` was not found: install Rust, or depend on a released version.",
     );
   }
   await ensureAddon();

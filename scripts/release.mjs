@@ -1,9 +1,9 @@
-// What the release workflow runs; each step can be run by hand.
-//   node scripts/release.mjs plan                      the platforms and their machines, as JSON
-//   node scripts/release.mjs build <target>            its addon, into target/release-addons
-//   node scripts/release.mjs pack [<target>…]          the tarballs, into target/release-packages
+// The steps of the release workflow. You can run each step by hand.
+//   node scripts/release.mjs plan                      prints the platforms and their machines as JSON
+//   node scripts/release.mjs build <target>            builds the addon into target/release-addons
+//   node scripts/release.mjs pack [<target>…]          packs the tarballs into target/release-packages
 //   node scripts/release.mjs try <target> [--servers]  installs them and uses the package
-//   node scripts/release.mjs publish [--dry-run]       the platforms first
+//   node scripts/release.mjs publish [--dry-run]       publishes the tarballs, the platforms first
 import { join } from "node:path";
 import { Failure, main, root } from "./lib/run.mjs";
 import { ensureBundle } from "./lib/setup.mjs";

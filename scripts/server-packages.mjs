@@ -1,4 +1,4 @@
-// Prints the packages of this system that the tests need, for its package manager.
+// Prints the system packages that the tests need, as arguments for the package manager.
 import { packageNames } from "./servers/programs.mjs";
 
 console.log(packageNames(process.platform === "darwin" ? "brew" : "debian").join(" "));

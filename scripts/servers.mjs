@@ -1,7 +1,7 @@
-// Real servers for tests and benchmarks: each on a free port, in a temporary
-// directory, gone with the process that started it. All of them have `stop()`,
-// `kill()`, `restart()`, `suspend()` and `resume()`.
-export { libuv, requirePrograms } from "./servers/programs.mjs";
+// Real servers for tests and benchmarks. Each runs on a free port in a temporary directory, and ends
+// with the process that started it. All have `stop()`, `kill()`, `restart()`, `suspend()` and
+// `resume()`.
+export { libuv, nssWrapper, requirePrograms } from "./servers/programs.mjs";
 export { freePort } from "./servers/ports.mjs";
 export { startRedis } from "./servers/redis.mjs";
 export { startRedisCluster } from "./servers/redis-cluster.mjs";

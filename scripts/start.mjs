@@ -1,4 +1,4 @@
-// npm start: from a fresh clone to the running demo.
+// npm start: builds everything from a fresh clone and runs the demo.
 import { join } from "node:path";
 import { main, root, run } from "./lib/run.mjs";
 import { setUp } from "./lib/setup.mjs";

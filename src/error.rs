@@ -1,7 +1,7 @@
-//! The one error type: a code the caller can act on and a sentence for a person.
+//! The only error type: a code that the caller can act on, and a sentence for a person.
 //!
-//! Messages never contain a key, a lockId or a credential; drivers' texts may, so they are not
-//! passed on unless a backend's mapper knows that they are harmless.
+//! Messages never contain a key, a lockId or a credential. Texts of drivers may, so they are not used
+//! unless a backend knows that they are harmless.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,16 +31,16 @@ pub struct Error {
     pub cause: Option<Cause>,
     /// Facts for programs, such as `("sqlstate", "40001")`.
     pub details: Vec<(&'static str, serde_json::Value)>,
-    /// The request may have taken effect although it failed: an acquire must then be undone.
+    /// Whether the request may have taken effect although it failed. An acquire must then be undone.
     pub outcome_unknown: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// What the driver or the system said, where that is safe to show.
+    /// The text of the driver or the system, if it is safe to show.
     Text(String),
     Error(Box<Error>),
-    /// Of the program itself: it gets its own thing back.
+    /// A value that the program itself threw. It gets the same value back.
     Thrown(Thrown),
 }
 
@@ -86,7 +86,7 @@ impl Error {
         self
     }
 
-    /// What the driver or the system said, or else what we say.
+    /// Returns the text of the driver or the system if there is one, and otherwise the message.
     pub fn said(&self) -> &str {
         match &self.cause {
             Some(Cause::Text(text)) => text,

@@ -1,4 +1,4 @@
-//! The program that we are part of, asked to do something for us: the way back into it.
+//! Calls from the core into the program that uses it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use futures_util::future::BoxFuture;
 
 use crate::error::Result;
 
-/// A part of the program that can be asked: a backend or a database client that is written there.
+/// An object of the program that the core asks: a user's own backend, database client or function.
 pub trait Foreign: Send + Sync + 'static {
-    /// Question and answer are JSON. The future does not depend on being polled: what was asked for
-    /// is done also when it is dropped. It has no time limit of its own.
+    /// Asks a question. Question and answer are JSON. The question is answered even if the future is
+    /// dropped. It has no time limit.
     fn ask(&self, question: serde_json::Value) -> BoxFuture<'static, Result<serde_json::Value>>;
 }
 
-/// Something that the program threw. The program keeps it under a number, until the last copy of
-/// this is dropped.
+/// A value that the program threw. The program keeps it under a number until the last clone of this is
+/// dropped.
 #[derive(Clone)]
 pub struct Thrown(Arc<Kept>);
 

@@ -1,8 +1,8 @@
-//! What threads share state by, where that is more than a channel. `models/` puts others in their
-//! place, which run threads in an order that a test chooses.
+//! The primitives by which threads share state. `models/` replaces them by ones that run threads in an
+//! order that a test chooses.
 
+pub(crate) use parking_lot::Mutex;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize};
-pub(crate) use std::sync::{Mutex, MutexGuard};
 pub(crate) use std::thread_local;
 pub(crate) use tokio::runtime::Handle;
 pub(crate) use tokio::sync::Notify;

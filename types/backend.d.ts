@@ -1,4 +1,4 @@
-// Backends: what they can do, and what is asked of them.
+// Backends: their capabilities, their operations and the options that all of them share.
 
 import type {
   AcquireResult,
@@ -9,17 +9,18 @@ import type {
   ReleaseResult,
 } from "./results.js";
 
-/** What a backend can do, as data and in its type. */
+/** What a backend can do. The same facts are part of its type. */
 export interface BackendCapabilities {
-  /** Which backend it is. */
+  /** The kind of backend, such as "redis". */
   backend?: string;
   /** Whether every acquire returns a fence. */
   supportsFencing: boolean;
   /** Whose clock decides whether a lock has expired. */
   timeAuthority: "server" | "client";
   /**
-   * Whether who waits is told of a release by the store, where that allows it, or only asks again
-   * and again. Not enumerable: it does not appear when the capabilities are compared or printed.
+   * How waiters learn of a release: "notification" if the store tells them, "polling" if they retry
+   * until they get the lock. Not enumerable, so it does not appear when capabilities are compared or
+   * printed.
    */
   readonly waitsBy?: "notification" | "polling" | undefined;
 }
@@ -30,23 +31,23 @@ export interface FencingCapabilities extends BackendCapabilities {
   supportsFencing: true;
 }
 
-/** What an operation on a key is given. */
+/** Argument of an operation on a key. */
 export type KeyOp = Readonly<{
-  /** Up to 512 bytes of UTF-8; compared in Unicode NFC. */
+  /** Well-formed Unicode, up to 512 bytes of UTF-8. Compared in Unicode normalization form C. */
   key: string;
-  /** Ends the operation at once, with a LockError "Aborted". */
+  /** Cancels the operation: it rejects at once with a LockError "Aborted". */
   signal?: AbortSignal | undefined;
 }>;
 
-/** What an operation on a lock that is held is given. */
+/** Argument of an operation on a held lock. */
 export type LockOp = Readonly<{
-  /** What acquire() returned. */
+  /** The `lockId` that acquire() returned. */
   lockId: string;
-  /** Ends the operation at once, with a LockError "Aborted". */
+  /** Cancels the operation: it rejects at once with a LockError "Aborted". */
   signal?: AbortSignal | undefined;
 }>;
 
-/** A lookup by key: whether, and until when, it is locked. */
+/** A lookup by key: whether it is locked, and until when. */
 export type KeyLookup = Readonly<{ key: string; lockId?: never; signal?: AbortSignal | undefined }>;
 
 /** A lookup by lockId: whether this lock is still held. */
@@ -56,16 +57,17 @@ export type OwnershipLookup = Readonly<{
   signal?: AbortSignal | undefined;
 }>;
 
-/** What a watch is given. */
+/** Argument of `watch`. */
 export type WatchOp = Readonly<{
   key: string;
-  /** Aborted when nobody waits for the key any more. */
+  /** Aborted when nobody waits for the key anymore. */
   signal: AbortSignal;
 }>;
 
 /**
- * The least that the functions of this package need of a backend: acquire may return plain data,
- * without a handle's methods. Each operation is a single attempt.
+ * The operations that you implement to write a backend of your own. Each is a single attempt: this
+ * package does the waiting and the heartbeats. acquire() may return plain data, without the methods
+ * of a handle. `testBackend()` of "syncguard/testing" tests an implementation.
  *
  * @example
  * const backend: CustomLockBackend<{ supportsFencing: false; timeAuthority: "client" }> = {
@@ -81,19 +83,22 @@ export type WatchOp = Readonly<{
  * };
  * await lock(backend, work, { key: "report" });
  */
-export interface CustomLockBackend<C extends BackendCapabilities = BackendCapabilities> {
-  /** One attempt, no waiting. */
+export interface CustomLockBackend<C extends BackendCapabilities = FencingCapabilities> {
+  /** Tries once to acquire the lock. Does not wait. */
   acquire: (opts: KeyOp & Readonly<{ ttlMs: number }>) => Promise<AcquireResult<C>>;
-  /** Idempotent: safe to call without knowing whether the lock is still held. */
+  /** Releases the lock. Idempotent: safe to call even if the lock may already be gone. */
   release: (opts: LockOp) => Promise<ReleaseResult>;
-  /** Sets the expiry to `ttlMs` from now. Never brings an expired lock back. */
+  /** Moves the expiry to `ttlMs` from now. Never revives an expired lock. */
   extend: (opts: LockOp & Readonly<{ ttlMs: number }>) => Promise<ExtendResult>;
   isLocked: (opts: KeyOp) => Promise<boolean>;
-  /** By key or by lockId: for diagnostics, never as a guard. `null`: expired or not there. */
+  /**
+   * Finds a lock by key or by lockId: for diagnostics, never as a guard. Returns `null` if there is
+   * none, or if it has expired.
+   */
   lookup: (opts: KeyLookup | OwnershipLookup) => Promise<LockInfo<C> | null>;
   /**
-   * Resolves when the key may be free, so that a waiter tries again at once and not only when its
-   * back-off is over. It may resolve too often, late or never: a wait does not depend on it.
+   * Resolves when the key may be free, so that a waiter retries at once instead of after its backoff.
+   * It may resolve too often, too late or never: waiters still retry on their own.
    *
    * @example
    * watch: ({ key, signal }) => once(events, `released:${key}`, { signal }).then(() => {}),
@@ -104,98 +109,117 @@ export interface CustomLockBackend<C extends BackendCapabilities = BackendCapabi
 
 /** A backend whose acquire returns handles. Each operation is a single attempt. */
 export interface LockBackend<
-  C extends BackendCapabilities = BackendCapabilities,
+  C extends BackendCapabilities = FencingCapabilities,
 > extends CustomLockBackend<C> {
   /**
-   * One attempt, no waiting: `lock()` and `hold()` wait.
+   * Tries once to acquire the lock, without waiting. Use `lock()` or `hold()` to wait.
    *
    * @example
    * await using held = await backend.acquire({ key: "report", ttlMs: 30_000 });
-   * if (!held.ok) return; // somebody else has it
+   * if (!held.ok) return; // somebody else holds it
    */
   acquire: (opts: KeyOp & Readonly<{ ttlMs: number }>) => Promise<DecoratedAcquireResult<C>>;
   lookup: {
-    /** What is known of the lock on a key: for diagnostics, never as a guard. */
+    /** Returns what is known about the lock on a key: for diagnostics, never as a guard. */
     (opts: KeyLookup): Promise<LockInfo<C> | null>;
-    /** What is known of a lock by its lockId: for diagnostics, never as a guard. */
+    /** Returns what is known about the lock with this lockId: for diagnostics, never as a guard. */
     (opts: OwnershipLookup): Promise<LockInfo<C> | null>;
     (opts: KeyLookup | OwnershipLookup): Promise<LockInfo<C> | null>;
   };
 }
 
-/** How long a close waits. */
+/** Options of `close()`. */
 export interface CloseOptions {
   /**
-   * Locks that `lock()`, `hold()` and `lead()` hold keep their connection for that long at most;
-   * then they are given up ("LockLost") and released. Default 10,000 ms.
+   * How long held locks may keep their connection, in milliseconds. After that, locks that `lock()`,
+   * `hold()` and `lead()` still hold are lost ("LockLost") and released. Default 10,000.
    */
   timeoutMs?: number | undefined;
 }
 
-/** A backend of this package: it holds connections and can be closed. */
+/** A backend of this package. It owns connections, so it can be closed. */
 export interface ManagedLockBackend<
-  C extends BackendCapabilities = BackendCapabilities,
+  C extends BackendCapabilities = FencingCapabilities,
 > extends LockBackend<C> {
   /**
-   * One attempt, no waiting: `lock()` and `hold()` wait.
+   * Tries once to acquire the lock, without waiting. Use `lock()` or `hold()` to wait.
    *
    * @example
    * await using held = await backend.acquire({ key: "report", ttlMs: 30_000 });
-   * if (!held.ok) return; // somebody else has it
+   * if (!held.ok) return; // somebody else holds it
    * await write(report, { fence: held.fence, signal: held.signal });
    */
   acquire: (opts: KeyOp & Readonly<{ ttlMs: number }>) => Promise<ManagedAcquireResult<C>>;
   /**
-   * Ends the connections. There are no new locks from then on, and waits end; locks that are held
-   * have `timeoutMs` to be released. A second call waits for the first.
+   * Closes the backend's connections. Acquires and waits reject from now on; locks that are
+   * held have `timeoutMs` to be released. A second call waits for the first.
    */
   close: (options?: CloseOptions) => Promise<void>;
   [Symbol.asyncDispose]: () => Promise<void>;
 }
 
-/** Told when a release that nobody waits for failed: the lock then ends by its ttl. */
+/**
+ * Called when a release that nobody awaits fails. The lock then stays held until its TTL ends.
+ */
 export type OnReleaseError = (
   error: Error,
   context: {
     lockId: string;
     key: string;
-    /** At the end of a scope, of `lock()`'s function or of a held lock. */
+    /** The end of a scope, of `lock()`'s function or of a held lock. */
     source: "disposal";
   },
 ) => void;
 
-/** How handles of a backend end with their scope. */
+/** How handles of a backend are released when their scope ends. */
 export interface BackendConfig {
   /**
-   * Told when a release at the end of a scope failed. Without it the failure is logged, in
-   * production only with SYNCGUARD_DEBUG=true.
+   * Called when a release at the end of a scope fails. Default: the failure is logged, in production
+   * only if SYNCGUARD_DEBUG=true.
    */
   onReleaseError?: OnReleaseError | undefined;
-  /** Bounds the wait at the end of a scope, in milliseconds. Without it, or 0: no bound. */
+  /** Longest time that the end of a scope waits for the release, in milliseconds. Default 0: no limit. */
   disposeTimeoutMs?: number | undefined;
 }
 
-/** Another name of BackendConfig. */
+/** An alias of BackendConfig. */
 export type BackendHooks = BackendConfig;
 
 /** Options of every backend. */
 export interface ConnectionOptions extends BackendConfig {
-  /** How long to wait for a connection, in milliseconds. */
+  /** Longest time to wait for a connection, in milliseconds. */
   connectTimeoutMs?: number | undefined;
-  /** How long to wait for an answer, in milliseconds: beyond it is a "NetworkTimeout". */
+  /** Longest time to wait for a reply, in milliseconds. After it the operation rejects with "NetworkTimeout". */
   operationTimeoutMs?: number | undefined;
+  /**
+   * A name for the holder of this backend's locks. It is stored with each lock and shown by lookup(),
+   * listLocks(), `syncguard ls` and in the error of a waiter that times out. Up to 128 bytes without
+   * control characters. Default: none. PostgreSQL stores it in a column of its own: pass the same
+   * option to setupSchema().
+   *
+   * @example
+   * import { hostname } from "node:os";
+   * createRedisBackend(url, { holderLabel: `${hostname()}:${process.pid}` });
+   */
+  holderLabel?: string | undefined;
+  /**
+   * Whether locks that `lock`, `hold` and `lead` still hold are released when the process ends. That
+   * covers a normal end, `process.exit()`, an uncaught error, and SIGINT, SIGTERM and SIGHUP if the
+   * program has no handler for them. It delays the end by at most half a second. Default true.
+   */
+  releaseOnExit?: boolean | undefined;
 }
 
-/** As in Node's `tls.connect()`: certificates and keys are PEM. */
+/** TLS options, as in Node's `tls.connect()`. Certificates and keys are PEM. */
 export interface TlsOptions {
-  /** Authorities, in place of the system's. */
+  /** Trusted certificate authorities. Default: those of the system. */
   ca?: string | Uint8Array | readonly (string | Uint8Array)[] | undefined;
   /** The client's certificate. */
   cert?: string | Uint8Array | undefined;
   /** The client's private key. */
   key?: string | Uint8Array | undefined;
-  /** The name that the server's certificate must be for, when it is not the host's. */
+  /** The name that the server's certificate must match. Default: the host. */
   servername?: string | undefined;
-  /** `false`: any certificate will do. Default true. */
+  /** Whether the server's certificate is verified. Default true; `false` accepts any certificate. */
   rejectUnauthorized?: boolean | undefined;
 }

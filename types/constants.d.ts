@@ -3,10 +3,10 @@
 /** The longest key, in bytes of UTF-8 after NFC normalization. */
 export const MAX_KEY_LENGTH_BYTES: 512;
 
-/** What the operations of a backend use where nothing is said. */
+/** The defaults of a backend's operations. */
 export const BACKEND_DEFAULTS: { readonly ttlMs: 30000 };
 
-/** What the wait of lock() and hold() uses where nothing is said. */
+/** The defaults of `acquisition`: how lock() and hold() wait. */
 export const LOCK_DEFAULTS: {
   readonly maxRetries: 10;
   readonly retryDelayMs: 100;
@@ -22,18 +22,18 @@ export const BACKEND_LIMITS: {
   readonly FIRESTORE: 1500;
 };
 
-/** What a storage key leaves free for keys derived from it, in bytes. */
+/** Bytes that a storage key leaves free for the keys derived from it. */
 export const RESERVE_BYTES: {
   readonly REDIS: 26;
   readonly POSTGRES: 0;
   readonly FIRESTORE: 0;
 };
 
-/** No fence above MAX is given out; above WARN each acquire warns. */
+/** No fence above MAX is ever granted. Above WARN, each acquire logs a warning. */
 export const FENCE_THRESHOLDS: {
   readonly MAX: "900000000000000";
   readonly WARN: "090000000000000";
 };
 
-/** How far clocks may differ before a lock is taken for expired, in milliseconds. */
+/** How long a lock counts as held after it has expired, in milliseconds, because clocks differ. */
 export const TIME_TOLERANCE_MS: 1000;

@@ -1,11 +1,11 @@
-// For those who write a backend: what a release or extend found, and what a lookup shows.
+// For people who write a backend: what a release or extend found, and what a lookup shows.
 
 import type { BackendCapabilities } from "./backend.js";
 import type { LockInfo, RawLockInfo } from "./results.js";
 import type { FailureReason } from "./telemetry.js";
 
 /**
- * Under this symbol a failed release or extend result says why, for telemetry: `{ reason }`.
+ * The property that tells telemetry why a release or extend found no lock: `{ reason }`.
  *
  * @example
  * return { ok: false, [FAILURE_REASON]: { reason: "expired" } };
@@ -18,15 +18,15 @@ export type MutationReason = FailureReason;
 /** What a release or extend found in the store. */
 export type MutationCondition =
   | "succeeded"
-  /** The lock was there, and its time over. */
+  /** The lock was found, but it had expired. */
   | "observable-expired"
   | "never-existed"
   | "cleaned-up-after-expiry"
-  /** The key is locked with another lockId. */
+  /** The key is locked under another lockId. */
   | "ownership-mismatch"
   | "ambiguous-unknown";
 
-/** What a release or extend comes to. */
+/** The result of a release or extend, with the reason if it failed. */
 export type MutationResult = { ok: true } | { ok: false; reason: MutationReason };
 
 /** What a Firestore transaction found. */
@@ -36,34 +36,36 @@ export interface FirestoreConditions {
   isLive: boolean;
 }
 
-/** What a backend can observe: the code of a Redis script, or Firestore's conditions. */
+/** What a backend observed: the code of a Redis script, or Firestore's conditions. */
 export type BackendObservation = number | FirestoreConditions;
 
-/** The code of a release or extend script: 1, 0, -1 or -2. */
+/** Translates the code of a release or extend script: 1, 0, -1 or -2. */
 export function mapRedisScriptResult(code: number): MutationCondition;
 
-/** The first condition that fails: existence, ownership, liveness. */
+/** Returns the first condition that fails: existence, then ownership, then liveness. */
 export function mapFirestoreConditions(conditions: FirestoreConditions): MutationCondition;
 
-/** As mapRedisScriptResult for a number, as mapFirestoreConditions for an object. */
+/** Calls mapRedisScriptResult for a number and mapFirestoreConditions for an object. */
 export function mapBackendObservation(observation: BackendObservation): MutationCondition;
 
 /**
- * "succeeded" is `ok`, "observable-expired" has the reason "expired", every other "not-found".
+ * Turns a condition into a result: "succeeded" is `ok`, "observable-expired" fails with the reason
+ * "expired", and everything else fails with "not-found".
  *
  * @example
  * mapToMutationResult(mapRedisScriptResult(-2)); // { ok: false, reason: "expired" }
  */
 export function mapToMutationResult(condition: MutationCondition): MutationResult;
 
-/** Hashes in place of the key and the lockId. */
+/** Returns what is safe to show of a lock: hashes instead of its key and lockId. */
 export function sanitizeLockInfo<C extends BackendCapabilities>(
   raw: RawLockInfo,
   capabilities: C,
 ): LockInfo<C>;
 
 /**
- * Adds, out of sight, what getByKeyRaw and its kin return. Returns `info`.
+ * Attaches the raw key and lockId, which only getByKeyRaw, getByIdRaw and lookupDebug return. They
+ * are not enumerable and are not printed. Returns `info`.
  *
  * @example
  * return attachRawData(sanitizeLockInfo(stored, capabilities), stored);

@@ -1,38 +1,39 @@
 // Errors.
 
-/** What went wrong. That a key is locked is a result, not an error. */
+/** What went wrong. A locked key is a result of acquire(), not an error. */
 export type LockErrorCode =
-  /** The backend cannot be reached, or cannot work now. */
+  /** The backend cannot be reached or cannot work now. Retry later. */
   | "ServiceUnavailable"
-  /** The backend refused the credentials, or what they may do. */
+  /** The backend refused the credentials, or they lack a privilege. */
   | "AuthFailed"
-  /** An argument, an option or the set-up is wrong. */
+  /** An argument, an option or the setup is wrong. */
   | "InvalidArgument"
-  /** The backend has too much to do. */
+  /** The backend is overloaded. Retry later. */
   | "RateLimited"
-  /** A backend did not answer in time. */
+  /** The backend did not reply in time. */
   | "NetworkTimeout"
-  /** lock() or hold() did not get the lock within its time and retries. */
+  /** lock() or hold() did not get the lock within its time limit and retries. */
   | "AcquisitionTimeout"
   /** A signal was aborted. */
   | "Aborted"
-  /** The lock's time passed, or it could not be extended, while it was still needed. */
+  /** The lock expired or could not be extended while it was still in use. */
   | "LockLost"
   /** Anything unexpected. */
   | "Internal";
 
-/** What an error is about. Never printed with it. */
+/** What an error is about. It is not printed with the error. */
 export interface LockErrorContext {
   key?: string | undefined;
   lockId?: string | undefined;
-  /** The error that led to this one; also `error.cause`. */
+  /** The error that caused this one; also `error.cause`. */
   cause?: unknown;
-  /** Facts, such as `sqlstate`, or the `attempts` that a wait in vain made. */
+  /** Details, such as `sqlstate`, or the `attempts` of a wait that timed out. */
   [detail: string]: unknown;
 }
 
 /**
- * Every rejection of this package. Messages never contain a key, a lockId or a credential.
+ * The error that every function of this package throws or rejects with. Its message never contains a
+ * key, a lockId or a credential.
  *
  * @example
  * try {
@@ -44,7 +45,7 @@ export interface LockErrorContext {
  */
 export class LockError extends Error {
   constructor(code: LockErrorCode, message?: string, context?: LockErrorContext);
-  /** What to decide by: messages may change. */
+  /** Decide by the code: messages can change. */
   code: LockErrorCode;
   /** Not enumerable, so that printing the error does not print a key or lockId. */
   context: LockErrorContext | undefined;

@@ -4,7 +4,7 @@ import type { ConnectionOptions, FencingCapabilities, ManagedLockBackend } from 
 import type { ManagedLock } from "./lock.js";
 import type { Fence } from "./results.js";
 
-/** What the Firestore backend can do. Its clock is the client's: keep clocks synchronised. */
+/** What the Firestore backend can do. It uses the clients' clocks: keep them synchronised. */
 export interface FirestoreCapabilities extends FencingCapabilities {
   backend: "firestore";
   timeAuthority: "client";
@@ -12,11 +12,11 @@ export interface FirestoreCapabilities extends FencingCapabilities {
 
 /** Options of the Firestore backend. */
 export interface FirestoreBackendOptions extends ConnectionOptions {
-  /** Where locks are. Default "locks". */
+  /** The collection of locks. Default "locks". */
   collection?: string | undefined;
-  /** Where fence counters are; another collection than that of the locks. Default "fence_counters". */
+  /** The collection of fence counters, not the same as `collection`. Default "fence_counters". */
   fenceCollection?: string | undefined;
-  /** Let isLocked() remove locks that have long expired. Default false. */
+  /** Whether isLocked() also removes locks that expired long ago. Default false. */
   cleanupInIsLocked?: boolean | undefined;
 }
 
@@ -27,7 +27,7 @@ export interface FirestoreConfig extends FirestoreBackendOptions {
   cleanupInIsLocked: boolean;
 }
 
-/** What is stored of a lock. */
+/** What Firestore stores for a lock. */
 export interface LockDocument {
   lockId: string;
   expiresAtMs: number;
@@ -36,21 +36,21 @@ export interface LockDocument {
   fence: Fence;
 }
 
-/** How to reach Firestore. What is left out comes from the environment. */
+/** How to reach Firestore. Defaults come from the environment. */
 export interface FirestoreConnectionOptions {
   /** Default: GOOGLE_CLOUD_PROJECT, or the project of the credentials. */
   projectId?: string | undefined;
   /** Default "(default)". */
   databaseId?: string | undefined;
-  /** `host:port` of an emulator: no TLS, no credentials. Default: FIRESTORE_EMULATOR_HOST. */
+  /** The `host:port` of an emulator, reached without TLS and credentials. Default: FIRESTORE_EMULATOR_HOST. */
   emulatorHost?: string | undefined;
-  /** Another host than firestore.googleapis.com. */
+  /** Default "firestore.googleapis.com". */
   host?: string | undefined;
   /** The port of `host`. */
   port?: number | undefined;
-  /** `false` makes `host` an emulator. */
+  /** `false` treats `host` as an emulator. Default true. */
   ssl?: boolean | undefined;
-  /** The content of a credentials file; of a service account, its e-mail address and key will do. */
+  /** The content of a credentials file. For a service account, its e-mail address and key are enough. */
   credentials?:
     { client_email?: string; private_key?: string; [field: string]: unknown } | undefined;
   /** The path of a credentials file. */
@@ -64,9 +64,11 @@ export interface FirestoreClient {
 }
 
 /**
- * Nothing means the environment: GOOGLE_CLOUD_PROJECT, FIRESTORE_EMULATOR_HOST, application default
- * credentials. A URL has the form `firestore://project/database`. An options object may also hold
- * the backend's options.
+ * Where the database is. Without a target: the environment variables GOOGLE_CLOUD_PROJECT and
+ * FIRESTORE_EMULATOR_HOST, and application default credentials. A URL has the form
+ * `firestore://project/database`. An options object can also hold the backend's options. `undefined`
+ * compiles, but the call then throws "InvalidArgument", so that a missing variable does not silently
+ * lead to another project.
  */
 export type FirestoreTarget =
   | (FirestoreConnectionOptions & FirestoreBackendOptions)
@@ -76,7 +78,7 @@ export type FirestoreTarget =
   | undefined;
 
 /**
- * A backend on a Firestore database. It connects on first use.
+ * Creates a backend on a Firestore database. It connects on first use.
  *
  * @example
  * const backend = createFirestoreBackend({ projectId: "app" }, { collection: "app_locks" });
@@ -86,7 +88,7 @@ export function createFirestoreBackend(
   options?: FirestoreBackendOptions,
 ): ManagedLockBackend<FirestoreCapabilities>;
 
-/** `lock` on a Firestore database. */
+/** Returns `lock`, bound to a backend on a Firestore database. */
 export function createLock(
   target?: FirestoreTarget,
   options?: FirestoreBackendOptions,

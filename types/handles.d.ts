@@ -1,4 +1,4 @@
-// Handles: the methods of a lock that was acquired.
+// Handles: the methods of an acquired lock.
 
 import type {
   BackendCapabilities,
@@ -15,7 +15,7 @@ import type {
 } from "./results.js";
 
 /**
- * Adds a handle's methods to what any backend's acquire returned.
+ * Adds the methods of a handle to the result of a backend's acquire.
  *
  * @example
  * const acquire = async (opts) =>
@@ -30,7 +30,7 @@ export function decorateAcquireResult<C extends BackendCapabilities>(
 ): DecoratedAcquireResult<C>;
 
 /**
- * Acquires on any backend; the result always has a handle's methods.
+ * Acquires a lock on any backend. The result always has the methods of a handle.
  *
  * @example
  * await using held = await acquireHandle(backend, { key: "report", ttlMs: 30_000 });
@@ -48,7 +48,7 @@ export function acquireHandle<C extends BackendCapabilities>(
   opts: KeyOp & Readonly<{ ttlMs: number }>,
 ): Promise<DecoratedAcquireResult<C>>;
 
-/** The data of a lock that was acquired, together with a handle's methods. */
+/** Returns the data of an acquired lock together with the methods of a handle. */
 export function createDisposableHandle<R extends { lockId: string }>(
   backend: Pick<CustomLockBackend, "release" | "extend">,
   result: R,

@@ -1,4 +1,4 @@
-// lock() and its kin: wait for a lock, keep it, give it back.
+// lock(), hold(), lead() and their variants: wait for a lock, keep it alive, release it.
 
 import type {
   BackendCapabilities,
@@ -13,119 +13,132 @@ import type { LockEvent } from "./telemetry.js";
 /** How to wait for a lock. */
 export interface AcquisitionOptions {
   /**
-   * Attempts after the first one. Default 10; may be Infinity. Those made because the key may be
-   * free do not count.
+   * How many times to retry after the first attempt. Default 10, or no limit if you set `timeoutMs`;
+   * can be Infinity. Retries after a notification that the key may be free do not count.
    */
   maxRetries?: number | undefined;
-  /** The first delay between attempts. Default 100. */
+  /** The first delay between attempts, in milliseconds. Default 100. */
   retryDelayMs?: number | undefined;
-  /** The longest delay between attempts. Default: none. */
+  /** The longest delay between attempts, in milliseconds. Default: no limit. */
   maxDelayMs?: number | undefined;
-  /** Whether each delay is twice the one before. Default "exponential". */
+  /** "exponential" (the default) doubles the delay after each attempt; "fixed" keeps it. */
   backoff?: "exponential" | "fixed" | undefined;
-  /** What of each delay is random. Default "equal": half of it. */
+  /** How much of each delay is random: "equal" (the default) half of it, "full" all, "none" nothing. */
   jitter?: "equal" | "full" | "none" | undefined;
-  /** A hard wall for the whole wait. Default 5000; may be Infinity. */
+  /**
+   * Limit for the whole wait, in milliseconds. Default 5000; can be Infinity. If you set it without
+   * `maxRetries`, it is the only limit.
+   */
   timeoutMs?: number | undefined;
-  /** Cancels the wait only. */
+  /** Cancels the wait, but has no effect once the lock is held. */
   signal?: AbortSignal | undefined;
 }
 
-/** What `lock`, `tryLock`, `hold` and `tryHold` are told. */
+/** The config of `lock`, `tryLock`, `hold` and `tryHold`. */
 export interface LockConfig {
-  /** What to lock: up to 512 bytes of UTF-8, compared in Unicode NFC. */
+  /** What to lock: well-formed Unicode, up to 512 bytes of UTF-8. Compared in normalization form C. */
   key: string;
-  /** The lock ends by itself after that. Default 30000. */
+  /**
+   * How long the lock lasts, in milliseconds, unless `autoExtend` is true. Leave it out to keep the
+   * lock alive for as long as you hold it: its lease is then 30 s, so the key of a process that dies
+   * is free within that time.
+   */
   ttlMs?: number | undefined;
   /**
-   * Cancels the wait; while the lock is held it aborts the lock's own signal. The lock is released
-   * in any case.
+   * Cancels the wait. While the lock is held, it aborts the lock's own signal. The lock is released
+   * either way.
    */
   signal?: AbortSignal | undefined;
   /** How to wait. */
   acquisition?: AcquisitionOptions | undefined;
-  /** Extends the lock for as long as it is held, even when the event loop is busy. Default false. */
+  /**
+   * Extends the lock for as long as it is held, even while your event loop is blocked. Default: true
+   * without `ttlMs`, false with it. On a backend of your own the default is false, because its heartbeats
+   * need the event loop.
+   */
   autoExtend?: boolean | undefined;
   /**
-   * With `autoExtend`: the longest time that the lock is kept. Then it is given up: its signal
-   * aborts with "LockLost", and it is released. Default: no end.
+   * With `autoExtend`: how long the lock is kept alive at most, in milliseconds. After that its signal
+   * aborts with "LockLost" and the lock is released. Default: no limit.
    */
   maxHoldMs?: number | undefined;
   /**
-   * The lock is not given back before this long after it was acquired, even when the work is done
-   * sooner: for jobs that several hosts start at about the same time.
+   * Holds the lock at least this long, in milliseconds, even if the work finishes sooner. Use it for
+   * jobs that several hosts start at about the same time. Default 0.
    *
    * @example
    * await tryLock(sendNewsletter, { key: "newsletter:monday", minHoldMs: 60_000 });
    */
   minHoldMs?: number | undefined;
   /**
-   * `lock()` and `tryLock()` reject with "LockLost" when the lock was lost before the function
-   * returned. Default false: its value is returned, and outside production there is a warning.
+   * Whether `lock()` and `tryLock()` reject with "LockLost" if the lock was lost before the function
+   * returned. Default false: they return the function's value, and `process.emitWarning` reports the
+   * first loss (code "SYNCGUARD_LOCK_LOST").
    */
   throwIfLost?: boolean | undefined;
-  /** A label for metrics and traces, for what keys of one kind have in common. Not the key. */
+  /** A label for metrics and traces, shared by similar keys, e.g. `"invoice"`. */
   name?: string | undefined;
   /**
-   * Told when the release failed. Without it the failure is logged, in production only with
-   * SYNCGUARD_DEBUG=true; the lock ends by its ttl.
+   * Called when the release fails; the lock then stays held until its TTL ends. Default: the failure
+   * is logged, in production only if SYNCGUARD_DEBUG=true. A lost lock is released in the background,
+   * so this can be called after `lock()` has returned.
    */
   onReleaseError?: OnReleaseError | undefined;
   /** @deprecated Use withTelemetry. */
   onEvent?: ((event: LockEvent) => void) | undefined;
 }
 
-/** What `lead` is told: it waits as long as it takes, and always keeps the lock alive. */
+/** The config of `lead`, which waits as long as it takes and always keeps the lock alive. */
 export interface LeadConfig extends Omit<LockConfig, "acquisition" | "autoExtend" | "throwIfLost"> {
   /** How to wait. */
   acquisition?: Omit<AcquisitionOptions, "maxRetries" | "timeoutMs"> | undefined;
 }
 
-/** What the function receives: the lock that is held while it runs. */
+/** The argument of the function that runs under a lock: the lock itself. */
 export type LockContext<C extends BackendCapabilities = FencingCapabilities> = LockWatch & {
-  /** 22 characters that prove the ownership. Not for logs. */
+  /** Proves ownership. 22 characters; never log it. */
   readonly lockId: string;
-  /** The latest expiry known. */
+  /** When the lock expires, as far as is known. Heartbeats move it. Unix milliseconds. */
   readonly expiresAtMs: number;
-  /** Sets the expiry to `ttlMs` from now; without it, the ttl of the config. */
+  /** Moves the expiry to `ttlMs` from now. Default: the `ttlMs` of the config. */
   readonly extend: (ttlMs?: number) => Promise<ExtendResult>;
 } & (C["supportsFencing"] extends true
     ? {
-        /** Higher for each acquisition of the key. Hand it to what you write to. */
+        /** Grows with each acquisition of the key. Pass it to whatever you write to. */
         readonly fence: Fence;
       }
     : { readonly fence?: Fence | undefined });
 
-/** A lock that is held until it is released, or its scope ends. */
+/** A lock that is held until you release it or its scope ends. */
 export type HeldLock<C extends BackendCapabilities = FencingCapabilities> = LockContext<C> & {
-  /** Gives the lock back. `ok: false`: it was not there any more. */
+  /** Releases the lock. `ok: false` if it was no longer held. */
   readonly release: () => Promise<ReleaseResult>;
-  /** Releases unless that was done. Never throws: failures go to `onReleaseError`. */
+  /** Releases the lock unless it is released already. Never throws: failures go to `onReleaseError`. */
   readonly [Symbol.asyncDispose]: () => Promise<void>;
 };
 
-/** What `tryLock` returns. */
+/** The result of `tryLock`. */
 export type TryLockResult<T> = { ok: true; value: T } | { ok: false; reason: "locked" };
 
 /**
- * Runs fn while the lock is held, and returns what it returns. Uses the backend of the environment
- * variable SYNCGUARD_URL, or else a SQLite file in the temp directory: that protects the processes of
- * this user on this host, but in a container or pod only that one, and under systemd's PrivateTmp
- * only that service.
+ * Waits for the lock, runs fn while it is held, and returns fn's result. Rejects with
+ * "AcquisitionTimeout" if the lock stays busy. The backend is that of the environment variable
+ * SYNCGUARD_URL, or else a SQLite file in the home directory. That file is shared by all processes of
+ * this user on this host; a container or pod has one of its own.
  *
  * @example
  * await lock(
  *   async ({ fence, signal }) => {
  *     await writeReport({ fence, signal });
  *   },
- *   { key: "report:daily", autoExtend: true },
+ *   { key: "report:daily" },
  * );
  */
 export function lock<T>(
   fn: (context: LockContext) => Promise<T> | T,
   config: LockConfig,
 ): Promise<T>;
-/** Runs fn while the lock is held on this backend, and returns what it returns. */
+/** Waits for the lock on this backend, runs fn while it is held, and returns fn's result. */
 export function lock<T, C extends BackendCapabilities>(
   backend: CustomLockBackend<C>,
   fn: (context: LockContext<C>) => Promise<T> | T,
@@ -133,17 +146,17 @@ export function lock<T, C extends BackendCapabilities>(
 ): Promise<T>;
 
 /**
- * As `lock`, but does not wait: one attempt.
+ * Like `lock`, but tries once and does not wait.
  *
  * @example
  * const done = await tryLock(cleanUp, { key: "clean-up" });
- * if (!done.ok) console.log("somebody else is at it");
+ * if (!done.ok) console.log("another process is cleaning up");
  */
 export function tryLock<T>(
   fn: (context: LockContext) => Promise<T> | T,
   config: LockConfig,
 ): Promise<TryLockResult<T>>;
-/** As `lock` on this backend, but does not wait: one attempt. */
+/** Like `lock` on this backend, but tries once and does not wait. */
 export function tryLock<T, C extends BackendCapabilities>(
   backend: CustomLockBackend<C>,
   fn: (context: LockContext<C>) => Promise<T> | T,
@@ -151,11 +164,14 @@ export function tryLock<T, C extends BackendCapabilities>(
 ): Promise<TryLockResult<T>>;
 
 /**
- * Waits for the lock and holds it until the scope ends. Rejects with "AcquisitionTimeout" when it
- * could not be had.
+ * Waits for the lock and holds it until the scope ends. Rejects with "AcquisitionTimeout" if the
+ * lock stays busy.
+ *
+ * Keep the handle: if it is garbage collected, the lock stays held, and outside production a
+ * `SyncGuardWarning` with the code `SYNCGUARD_LOCK_COLLECTED` says so once.
  *
  * @example
- * await using held = await hold({ key: "report:daily", autoExtend: true });
+ * await using held = await hold({ key: "report:daily" });
  * await writeReport({ fence: held.fence, signal: held.signal });
  */
 export function hold(config: LockConfig): Promise<HeldLock>;
@@ -166,23 +182,23 @@ export function hold<C extends BackendCapabilities>(
 ): Promise<HeldLock<C>>;
 
 /**
- * As `hold`, but does not wait: `null` when somebody else has the lock.
+ * Like `hold`, but does not wait: returns `null` if somebody else holds the lock.
  *
  * @example
  * await using held = await tryHold({ key: "report:daily" });
  * if (held === null) return;
  */
 export function tryHold(config: LockConfig): Promise<HeldLock | null>;
-/** As `hold` on this backend, but does not wait: `null` when somebody else has the lock. */
+/** Like `hold` on this backend, but does not wait: returns `null` if somebody else holds the lock. */
 export function tryHold<C extends BackendCapabilities>(
   backend: CustomLockBackend<C>,
   config: LockConfig,
 ): Promise<HeldLock<C> | null>;
 
 /**
- * Leader election: waits for the lock as long as it takes, keeps it alive and runs fn. When the
- * lock is lost, fn's signal aborts, and after fn has ended it stands for election again. Ends, with
- * what fn returns or throws, or when `config.signal` is aborted.
+ * Leader election: waits for the lock as long as it takes, keeps it alive and runs fn. If the lock is
+ * lost, fn's signal aborts, and lead rejoins the election once fn finishes. Otherwise it settles as
+ * fn does, or rejects when `config.signal` is aborted.
  *
  * @example
  * await lead(
@@ -196,29 +212,48 @@ export function lead<T>(
   fn: (context: LockContext) => Promise<T> | T,
   config: LeadConfig,
 ): Promise<T>;
-/** Leader election on this backend. */
+/** Leader election with a lock on this backend: see above. */
 export function lead<T, C extends BackendCapabilities>(
   backend: CustomLockBackend<C>,
   fn: (context: LockContext<C>) => Promise<T> | T,
   config: LeadConfig,
 ): Promise<T>;
 
-/** `lock` bound to a backend. */
+/** `lock`, bound to a backend. */
 export type AutoLock<C extends BackendCapabilities = FencingCapabilities> = <T>(
   fn: (context: LockContext<C>) => Promise<T> | T,
   config: LockConfig,
 ) => Promise<T>;
 
-/** `lock` bound to a backend of its own, which is closed with it. */
+/**
+ * `lock`, bound to a backend of its own; `close()` closes that too. The other functions are its
+ * methods and can be destructured.
+ *
+ * @example
+ * const lock = createLock(process.env.REDIS_URL);
+ * await lock(work, { key: "report" });
+ * const done = await lock.tryLock(work, { key: "report" });
+ */
 export interface ManagedLock<C extends BackendCapabilities = FencingCapabilities> {
   <T>(fn: (context: LockContext<C>) => Promise<T> | T, config: LockConfig): Promise<T>;
+  /** `tryLock` on this backend: tries once, does not wait. */
+  tryLock: <T>(
+    fn: (context: LockContext<C>) => Promise<T> | T,
+    config: LockConfig,
+  ) => Promise<TryLockResult<T>>;
+  /** `hold` on this backend: waits, then holds the lock until its scope ends. */
+  hold: (config: LockConfig) => Promise<HeldLock<C>>;
+  /** `tryHold` on this backend: returns `null` if somebody else holds the lock. */
+  tryHold: (config: LockConfig) => Promise<HeldLock<C> | null>;
+  /** `lead` on this backend: leader election. */
+  lead: <T>(fn: (context: LockContext<C>) => Promise<T> | T, config: LeadConfig) => Promise<T>;
   /** Closes the backend: see ManagedLockBackend. */
   close: (options?: CloseOptions) => Promise<void>;
   [Symbol.asyncDispose]: () => Promise<void>;
 }
 
 /**
- * `lock` bound to a backend.
+ * Returns `lock`, bound to a backend.
  *
  * @example
  * const lock = createAutoLock(backend);

@@ -1,4 +1,4 @@
-// Looking around: for diagnostics and repair, never as a guard for what follows.
+// Lookups, listings and repair: for diagnostics, never as a guard.
 
 import type {
   BackendCapabilities,
@@ -9,27 +9,27 @@ import type {
 } from "./backend.js";
 import type { LockInfo, LockInfoDebug, ReleaseResult } from "./results.js";
 
-/** How to look. */
+/** Options of a lookup. */
 export interface LookupOptions {
-  /** Ends the lookup at once, with a LockError "Aborted". */
+  /** Cancels the lookup: it rejects at once with a LockError "Aborted". */
   signal?: AbortSignal | undefined;
 }
 
-/** Whether this lock is still held. */
+/** Returns whether the lock with this lockId is still held. */
 export function owns<C extends BackendCapabilities>(
   backend: Pick<CustomLockBackend<C>, "lookup">,
   lockId: string,
   opts?: LookupOptions,
 ): Promise<boolean>;
 
-/** What may be shown of the lock on a key, or `null`. */
+/** Returns what is safe to show of the lock on a key, or `null` if the key is free. */
 export function getByKey<C extends BackendCapabilities>(
   backend: Pick<CustomLockBackend<C>, "lookup">,
   key: string,
   opts?: LookupOptions,
 ): Promise<LockInfo<C> | null>;
 
-/** What may be shown of the lock with this lockId, or `null`. */
+/** Returns what is safe to show of the lock with this lockId, or `null` if it is no longer held. */
 export function getById<C extends BackendCapabilities>(
   backend: Pick<CustomLockBackend<C>, "lookup">,
   lockId: string,
@@ -37,8 +37,8 @@ export function getById<C extends BackendCapabilities>(
 ): Promise<LockInfo<C> | null>;
 
 /**
- * With the raw key and lockId: for debugging, not for logs. A backend that does not tell them leaves
- * a remark in place of the lockId.
+ * Like `getByKey`, with the raw key and lockId: for debugging, not for logs. If the backend does not
+ * provide the lockId, a note stands in its place.
  */
 export function getByKeyRaw<C extends BackendCapabilities>(
   backend: Pick<CustomLockBackend<C>, "lookup">,
@@ -47,8 +47,8 @@ export function getByKeyRaw<C extends BackendCapabilities>(
 ): Promise<LockInfoDebug<C> | null>;
 
 /**
- * With the raw key and lockId: for debugging, not for logs. A backend that does not tell them leaves
- * a remark in place of the key.
+ * Like `getById`, with the raw key and lockId: for debugging, not for logs. If the backend does not
+ * provide the key, a note stands in its place.
  */
 export function getByIdRaw<C extends BackendCapabilities>(
   backend: Pick<CustomLockBackend<C>, "lookup">,
@@ -56,25 +56,25 @@ export function getByIdRaw<C extends BackendCapabilities>(
   opts?: LookupOptions,
 ): Promise<LockInfoDebug<C> | null>;
 
-/** `getByKeyRaw` or `getByIdRaw`, as the query says. */
+/** Calls `getByKeyRaw` or `getByIdRaw`, depending on the query. */
 export function lookupDebug<C extends BackendCapabilities>(
   backend: Pick<CustomLockBackend<C>, "lookup">,
   query: KeyLookup | OwnershipLookup,
 ): Promise<LockInfoDebug<C> | null>;
 
-/** What to list. */
+/** Options of `listLocks()`. */
 export interface ListLocksOptions {
-  /** The most locks to list. Default: all. */
+  /** How many locks to list at most. Default: all. */
   limit?: number | undefined;
-  /** With the raw keys and lockIds: for debugging, not for logs. Default false. */
+  /** Whether to include the raw keys and lockIds: for debugging, not for logs. Default false. */
   raw?: boolean | undefined;
-  /** Ends the listing, with a LockError "Aborted". */
+  /** Cancels the listing: it throws a LockError "Aborted". */
   signal?: AbortSignal | undefined;
 }
 
 /**
- * The live locks of a backend's prefix, tables or collection. Reads only, page by page, and never
- * blocks the store; what changes meanwhile may or may not be seen.
+ * Lists the live locks of a backend's prefix, tables or collection. It only reads, page by page, and
+ * never blocks the store. Locks that change meanwhile may or may not be listed.
  *
  * @example
  * for await (const { keyHash, expiresAtMs } of listLocks(backend, { limit: 100 })) {
@@ -91,8 +91,8 @@ export function listLocks<C extends BackendCapabilities>(
 ): AsyncIterableIterator<LockInfo<C>>;
 
 /**
- * Takes a lock away from whoever holds it, who learns of it as of any loss. `ok: false`: the key was
- * not locked.
+ * Releases the lock on a key, whoever holds it. The holder is notified as of any lost lock. Returns
+ * `ok: false` if the key was not locked.
  *
  * @example
  * await forceRelease(backend, { key: "report" });
@@ -102,22 +102,21 @@ export function forceRelease<C extends BackendCapabilities>(
   opts: Readonly<{ key: string; signal?: AbortSignal | undefined }>,
 ): Promise<ReleaseResult>;
 
-/** One thing that there is to know of a store. */
+/** One fact about a store. */
 export interface Finding {
   /** What it is about, such as "persistence". */
   name: string;
-  /** What was found, for a person. */
+  /** What was found, in words. */
   value: string;
-  /** "warning": something can go wrong that need not. "error": locks do not work, or exclude nobody. */
+  /** "warning": an avoidable risk. "error": locks do not work, or do not exclude each other. */
   verdict: "ok" | "warning" | "error";
   /** What it means, or what to do. */
   advice?: string | undefined;
 }
 
 /**
- * What the store says of itself, judged by what locks need: version, persistence, eviction,
- * replication, schema and rights, file system, clock, as far as it has them. For a person: `syncguard
- * doctor` prints it.
+ * Checks whether the store is set up for locks: version, persistence, eviction, replication, schema
+ * and privileges, file system, clock, as far as they apply. `syncguard doctor` prints the same.
  *
  * @example
  * for (const { name, value, verdict } of await diagnose(backend)) console.log(verdict, name, value);

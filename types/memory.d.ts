@@ -9,11 +9,14 @@ export interface MemoryCapabilities extends FencingCapabilities {
   timeAuthority: "server";
 }
 
-/** Timeouts have no effect: they are there for programs that pass the same to any backend. */
+/**
+ * Options of the memory backend. Timeouts have no effect; they exist so that you can pass the same
+ * options to any backend.
+ */
 export interface MemoryBackendOptions extends ConnectionOptions {
   /**
-   * "javascript": its time is `Date.now()` and its timers are `setTimeout`, so that fake timers in
-   * your tests drive expiry, waits and heartbeats. Default "system".
+   * "javascript" takes the time from `Date.now()` and timers from `setTimeout`, so that fake timers in
+   * your tests control expiry, waits and heartbeats. Default "system".
    *
    * @example
    * vi.useFakeTimers();
@@ -23,7 +26,7 @@ export interface MemoryBackendOptions extends ConnectionOptions {
 }
 
 /**
- * A backend with locks of its own.
+ * Creates a backend that keeps its locks in memory. No other backend sees them.
  *
  * @example
  * const backend = createMemoryBackend();
@@ -36,7 +39,7 @@ export function createMemoryBackend(
   options?: MemoryBackendOptions,
 ): ManagedLockBackend<MemoryCapabilities>;
 
-/** `lock` with locks of its own. */
+/** Returns `lock`, bound to a memory backend of its own. */
 export function createLock(options?: MemoryBackendOptions): ManagedLock<MemoryCapabilities>;
 export function createLock(
   target: string | URL | undefined,

@@ -1,6 +1,6 @@
-// Backends by URL.
+// Backends that are opened by URL.
 
-import type { ManagedLockBackend } from "./backend.js";
+import type { FencingCapabilities, ManagedLockBackend } from "./backend.js";
 import type { FirestoreBackendOptions, FirestoreCapabilities } from "./firestore.js";
 import type { ManagedLock } from "./lock.js";
 import type { MemoryBackendOptions, MemoryCapabilities } from "./memory.js";
@@ -16,7 +16,7 @@ interface Kinds {
   memory: { options: MemoryBackendOptions; capabilities: MemoryCapabilities };
 }
 
-/** Of a URL that is known only at run time: any. */
+/** The kind of backend that a URL opens. A URL that is known only at run time can open any. */
 type KindOf<Url> = Url extends `${"redis" | "rediss"}:${string}`
   ? "redis"
   : Url extends `${"postgres" | "postgresql"}:${string}`
@@ -29,24 +29,29 @@ type OptionsOf<Url> = Kinds[KindOf<Url>]["options"];
 type CapabilitiesOf<Url> = Kinds[KindOf<Url>]["capabilities"];
 
 /**
- * A backend by URL: `redis:`, `rediss:`, `postgres:`, `postgresql:`, `firestore:`, `sqlite:` or
- * `memory:`. The options are those of the backend.
+ * Creates the backend of a URL: `redis:`, `rediss:`, `postgres:`, `postgresql:`, `firestore:`,
+ * `sqlite:` or `memory:`. The options are those of that backend. Without arguments it uses the
+ * environment variable SYNCGUARD_URL, or else the host's SQLite file. A URL of `undefined` throws
+ * "InvalidArgument": check that the environment variable you pass is set.
  *
  * @example
  * const backend = createBackend("redis://cache.internal:6379", { keyPrefix: "app" });
  */
+export function createBackend(): ManagedLockBackend<FencingCapabilities>;
 export function createBackend<Url extends string | URL>(
   url: Url,
   options?: OptionsOf<Url>,
 ): ManagedLockBackend<CapabilitiesOf<Url>>;
 
 /**
- * `lock` on the backend of a URL.
+ * Returns `lock`, bound to the backend of a URL. Without arguments it uses the environment variable
+ * SYNCGUARD_URL, or else the host's SQLite file.
  *
  * @example
  * await using lock = createLock("postgres://db.internal/app");
  * await lock(work, { key: "report" });
  */
+export function createLock(): ManagedLock;
 export function createLock<Url extends string | URL>(
   url: Url,
   options?: OptionsOf<Url>,

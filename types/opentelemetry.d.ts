@@ -2,17 +2,18 @@
 
 import type { MeterProvider, TracerProvider } from "@opentelemetry/api";
 
-/** Where spans and metrics go. */
+/** Options of `instrument()`. */
 export interface InstrumentOptions {
-  /** Default: the one that is registered globally. */
+  /** Receives spans. Default: the globally registered one. */
   tracerProvider?: TracerProvider | undefined;
-  /** Default: the one that is registered globally. */
+  /** Receives metrics. Default: the globally registered one. */
   meterProvider?: MeterProvider | undefined;
 }
 
 /**
- * Makes OpenTelemetry spans and metrics of all locks of this process, until the function that it
- * returns is called. Needs `@opentelemetry/api`. No attribute has a key, a lockId or a URL.
+ * Records OpenTelemetry spans and metrics of all locks in this process until you call the function that
+ * it returns. Throws "InvalidArgument" unless `@opentelemetry/api` (1.9 or a later 1.x) is installed.
+ * No attribute contains a key, a lockId or a URL.
  *
  * @example
  * import { instrument } from "syncguard/opentelemetry";

@@ -14,27 +14,36 @@ export interface PostgresCapabilities extends FencingCapabilities {
   timeAuthority: "server";
 }
 
-/** Where locks are: SQL identifiers, with a schema if need be. */
+/** The tables that hold locks and fences: SQL identifiers, optionally with a schema. */
 export interface PostgresTables {
-  /** Default "syncguard_locks". */
+  /** The table of locks. Default "syncguard_locks". */
   tableName?: string | undefined;
-  /** Fence counters; another table than that of the locks. Default "syncguard_fence_counters". */
+  /** The table of fence counters, not the same as `tableName`. Default "syncguard_fence_counters". */
   fenceTableName?: string | undefined;
 }
 
 /** Options of the PostgreSQL backend. */
 export interface PostgresBackendOptions extends ConnectionOptions, PostgresTables {
-  /** Let isLocked() remove locks that have long expired. Default false. */
+  /** Whether isLocked() also removes locks that expired long ago. Default false. */
   cleanupInIsLocked?: boolean | undefined;
-  /** How many connections may be open at once. Default: the URL's connection_limit, or else 10. */
+  /**
+   * How many connections may be open at once, for all purposes together. Default: the client's `max`,
+   * the URL's `connection_limit`, or else 10. With fewer than 3, waiters poll.
+   */
   poolSize?: number | undefined;
-  /** Connections that nobody needed for this long are closed. Default 60,000 ms. */
+  /** Closes connections that have been idle this long, in milliseconds. Default 60,000. */
   idleTimeoutMs?: number | undefined;
   /**
-   * false: no prepared statements. Behind a pooler such as PgBouncer this is found out by itself;
-   * saying it saves the attempt.
+   * Whether to use prepared statements. Default true. Poolers that do not support them, such as
+   * PgBouncer, are detected; `false` saves the failed attempt.
    */
   prepare?: boolean | undefined;
+}
+
+/** Options of setupSchema(): the same as those of the backend that will use the tables. */
+export interface PostgresSchemaOptions extends Omit<PostgresBackendOptions, "holderLabel"> {
+  /** Anything but `false` adds the column for holder labels. Default: without it. */
+  holderLabel?: string | boolean | undefined;
 }
 
 /** The options with their defaults filled in. */
@@ -44,19 +53,19 @@ export interface PostgresConfig extends PostgresBackendOptions {
   cleanupInIsLocked: boolean;
 }
 
-/** As in Node's `tls.connect()`. */
+/** TLS options, as in Node's `tls.connect()`. */
 export interface PostgresTlsOptions extends TlsOptions {}
 
-/** How to reach the server. What is left out comes from libpq's environment: PGHOST and so on. */
+/** How to reach the server. Defaults come from libpq's environment variables: PGHOST and so on. */
 export interface PostgresConnectionOptions {
   /**
-   * `postgres://user:password@host:port/database?sslmode=…`, also with the parameters that Prisma and
-   * pg have in it, such as `schema`; the other options win over it.
+   * `postgres://user:password@host:port/database?sslmode=…`. Parameters of Prisma and pg, such as
+   * `schema`, are understood. The other options take precedence over it.
    */
   url?: string | URL | undefined;
   /** The same as `url`. */
   connectionString?: string | undefined;
-  /** A name, an address, the directory of a Unix socket, or several to try in turn. */
+  /** A host name, an address, the directory of a Unix socket, or several of these to try in turn. */
   host?: string | string[] | undefined;
   /** Default 5432. */
   port?: number | string | (number | string)[] | undefined;
@@ -66,17 +75,18 @@ export interface PostgresConnectionOptions {
   user?: string | undefined;
   /** The same as `user`. */
   username?: string | undefined;
-  password?: string | undefined;
+  /** A password, or a function that is called for each new connection, e.g. for short-lived tokens. */
+  password?: string | (() => string | Promise<string>) | undefined;
   /**
-   * true or an object: TLS with a verified certificate. A string is libpq's sslmode: "disable",
+   * `true` or an object for TLS with a verified certificate. A string is libpq's sslmode: "disable",
    * "prefer", "require", "verify-ca" or "verify-full", or pg's "no-verify". Default "prefer".
    */
   ssl?: boolean | string | PostgresTlsOptions | undefined;
   /** Command-line options for the server, such as "-c search_path=app". */
   options?: string | undefined;
-  /** Shown by pg_stat_activity. Default "syncguard". */
+  /** The connection's name in pg_stat_activity. Default "syncguard". */
   applicationName?: string | undefined;
-  /** "read-write": the host among several that accepts writes. */
+  /** "read-write" picks the host that accepts writes, if there are several. */
   targetSessionAttrs?: "any" | "read-write" | "primary" | undefined;
 }
 
@@ -98,7 +108,12 @@ export interface PgClient {
   query(...args: any[]): any;
 }
 
-/** Nothing means libpq's environment. An options object may also hold the backend's options. */
+/**
+ * Where the database is. Without a target: libpq's environment variables. An options object can also
+ * hold the backend's options. `undefined` compiles, so that you can pass `process.env.DATABASE_URL`,
+ * but the call then throws "InvalidArgument", so that a missing variable does not silently lead to
+ * another server.
+ */
 export type PostgresTarget =
   | string
   | URL
@@ -109,7 +124,8 @@ export type PostgresTarget =
   | undefined;
 
 /**
- * A backend on a PostgreSQL database. It connects on first use; setupSchema() makes the tables.
+ * Creates a backend on a PostgreSQL database. It connects on first use. Call setupSchema() once to
+ * create the tables.
  *
  * @example
  * await setupSchema(process.env.DATABASE_URL);
@@ -120,19 +136,20 @@ export function createPostgresBackend(
   options?: PostgresBackendOptions,
 ): ManagedLockBackend<PostgresCapabilities>;
 
-/** `lock` on a PostgreSQL database. */
+/** Returns `lock`, bound to a backend on a PostgreSQL database. */
 export function createLock(
   target?: PostgresTarget,
   options?: PostgresBackendOptions,
 ): ManagedLock<PostgresCapabilities>;
 
 /**
- * Creates the tables where they do not exist. May run in several processes at once.
+ * Creates the tables that do not exist yet. Several processes can call it at once. On the command
+ * line, use `npx syncguard schema --url postgres://… --apply`; without `--apply` it prints the SQL.
  *
  * @example
  * await setupSchema("postgres://db.internal/app", { tableName: "app.locks" });
  */
 export function setupSchema(
   target?: PostgresTarget,
-  options?: PostgresBackendOptions,
+  options?: PostgresSchemaOptions,
 ): Promise<void>;

@@ -18,13 +18,16 @@ export interface RedisCapabilities extends FencingCapabilities {
 /** Options of the Redis backend. */
 export interface RedisBackendOptions extends ConnectionOptions {
   /**
-   * What all keys in Redis start with. Default "syncguard". On a cluster, locks are spread over all
-   * masters, unless the prefix has a `{tag}`.
+   * The prefix of all keys in Redis. Default "syncguard". On a cluster, locks are spread over all
+   * masters unless the prefix contains a `{tag}`.
    */
   keyPrefix?: string | undefined;
-  /** Let isLocked() remove locks that have long expired. Default false. */
+  /** Whether isLocked() also removes locks that expired long ago. Default false. */
   cleanupInIsLocked?: boolean | undefined;
-  /** Open a native connection, or send the scripts through the given client's `eval`. */
+  /**
+   * "native" opens a connection of its own; "client" sends the scripts through the client's `eval`.
+   * Default: "native" if the client's settings can be read.
+   */
   transport?: "native" | "client" | undefined;
 }
 
@@ -34,7 +37,7 @@ export interface RedisConfig extends RedisBackendOptions {
   cleanupInIsLocked: boolean;
 }
 
-/** What is stored of a lock, as JSON. */
+/** What Redis stores for a lock, as JSON. */
 export interface LockData {
   lockId: string;
   expiresAtMs: number;
@@ -43,52 +46,52 @@ export interface LockData {
   fence: Fence;
 }
 
-/** Where a server is. */
+/** The address of a server. */
 export interface RedisNode {
   /** Default "127.0.0.1". */
   host?: string | undefined;
-  /** Default 6379, of a sentinel 26379. */
+  /** Default 6379, or 26379 for a sentinel. */
   port?: number | undefined;
 }
 
-/** As in Node's `tls.connect()`. */
+/** TLS options, as in Node's `tls.connect()`. */
 export interface RedisTlsOptions extends TlsOptions {}
 
-/** How to reach Redis; the options of the backend may stand in the same object. */
+/** How to reach Redis. The same object can also hold the options of the backend. */
 export interface RedisConnectionOptions extends RedisBackendOptions {
-  /** For what the other options leave open. */
+  /** Used for whatever the other options leave out. */
   url?: string | URL | undefined;
   /** Default "127.0.0.1". */
   host?: string | undefined;
   /** Default 6379. */
   port?: number | undefined;
-  /** A Unix socket. */
+  /** The path of a Unix socket. */
   path?: string | undefined;
-  /** 4 or 6, to use only that version of IP. */
+  /** 4 or 6 to use only that version of IP. Default: both. */
   family?: number | undefined;
-  /** The number of the database. Default 0. */
+  /** The database number. Default 0. */
   db?: number | undefined;
   username?: string | undefined;
   password?: string | undefined;
-  /** true or an object: TLS with a verified certificate. Default false. */
+  /** `true` or an object for TLS with a verified certificate. Default false. */
   tls?: boolean | RedisTlsOptions | undefined;
-  /** Shown by CLIENT LIST. */
+  /** The connection's name in CLIENT LIST. */
   connectionName?: string | undefined;
-  /** Some sentinels: the others are found. With `name`. */
+  /** Some sentinels; the others are discovered. Needs `name`. */
   sentinels?: readonly (RedisNode | string)[] | undefined;
-  /** The master group's name, with `sentinels`. */
+  /** The name of the master group. Needs `sentinels`. */
   name?: string | undefined;
   sentinelUsername?: string | undefined;
   sentinelPassword?: string | undefined;
-  /** TLS with the sentinels. Default false. */
+  /** TLS for the connections to sentinels. Default false. */
   sentinelTLS?: boolean | RedisTlsOptions | undefined;
-  /** Some nodes of a cluster: the others are found. */
+  /** Some nodes of a cluster; the others are discovered. */
   cluster?: readonly (RedisNode | string | number)[] | undefined;
-  /** Where servers are reached that call themselves `host:port`. */
+  /** Maps the `host:port` that a server announces to the address at which you reach it. */
   natMap?: Readonly<Record<string, RedisNode>> | undefined;
 }
 
-/** Anything that can run a script: a mock, a wrapper. */
+/** Any object that can run a script, such as a mock or a wrapper. */
 export interface RedisEvalClient {
   eval(script: string, numKeys: number, ...args: any[]): any;
 }
@@ -111,7 +114,11 @@ export interface UpstashRedisClient {
   eval(...args: any[]): any;
 }
 
-/** Nothing means REDIS_URL, or else redis://127.0.0.1:6379. */
+/**
+ * Where Redis is. Without a target: REDIS_URL, or else redis://127.0.0.1:6379. `undefined` compiles,
+ * so that you can pass `process.env.REDIS_URL`, but the call then throws "InvalidArgument", so that a
+ * missing variable does not silently lead to another server.
+ */
 export type RedisTarget =
   | string
   | URL
@@ -123,7 +130,8 @@ export type RedisTarget =
   | undefined;
 
 /**
- * A backend on Redis or Valkey: one server, Sentinel or Cluster. It connects on first use.
+ * Creates a backend on Redis or Valkey: a single server, Sentinel or Cluster. It connects on first
+ * use.
  *
  * @example
  * const backend = createRedisBackend("redis://cache.internal:6379", { keyPrefix: "app" });
@@ -135,7 +143,7 @@ export function createRedisBackend(
   options?: RedisBackendOptions,
 ): ManagedLockBackend<RedisCapabilities>;
 
-/** `lock` on Redis or Valkey. */
+/** Returns `lock`, bound to a backend on Redis or Valkey. */
 export function createLock(
   target?: RedisTarget,
   options?: RedisBackendOptions,

@@ -1,54 +1,54 @@
 // What operations return.
 
-import type { BackendCapabilities } from "./backend.js";
+import type { BackendCapabilities, FencingCapabilities } from "./backend.js";
 import type { FAILURE_REASON } from "./custom.js";
 import type { FailureReason } from "./telemetry.js";
 
-/** 15 digits. Compare fences as strings: `a > b`. */
+/** A fencing token of 15 digits. Compare fences as strings: `a > b`. */
 export type Fence = string;
 
-/** 24 hex characters that stand for a key or a lockId. */
+/** A hash of a key or a lockId: 24 hex characters, safe to log. */
 export type HashId = string;
 
-/** A lock that was acquired, as plain data. The fence is there where the backend has fences. */
-export type AcquireOk<C extends BackendCapabilities = BackendCapabilities> = {
+/** An acquired lock as plain data. It has a fence if the backend supports fencing. */
+export type AcquireOk<C extends BackendCapabilities = FencingCapabilities> = {
   ok: true;
-  /** 22 characters that prove the ownership. Only for release and extend: not for logs. */
+  /** Proves ownership: whoever knows it can release and extend the lock. 22 characters; never log it. */
   lockId: string;
-  /** By the clock of the backend's `timeAuthority`, in milliseconds of Unix time. */
+  /** When the lock expires, in Unix milliseconds by the clock of the backend's `timeAuthority`. */
   expiresAtMs: number;
 } & (C["supportsFencing"] extends true ? { fence: Fence } : {});
 
 /** Somebody else holds the key. */
 export type AcquireLocked = { ok: false; reason: "locked" };
 
-/** The outcome of an acquire as plain data: all that a custom backend needs to return. */
-export type AcquireResult<C extends BackendCapabilities = BackendCapabilities> =
+/** The outcome of an acquire as plain data. A backend of your own needs to return no more. */
+export type AcquireResult<C extends BackendCapabilities = FencingCapabilities> =
   AcquireOk<C> | AcquireLocked;
 
 /**
- * The methods do not depend on `this`: a result may be taken apart or spread. (A spread copies all
- * but `signal`, which is made when it is asked for.)
+ * Methods of an acquired lock. They do not depend on `this`, so a result can be destructured or
+ * spread. A spread does not copy `signal`, which is created on first access.
  */
 export interface DisposableLockHandle {
-  /** At most one release reaches the backend: a second call returns `{ ok: false }`. */
+  /** Releases the lock. At most one release reaches the backend: a second call returns `{ ok: false }`. */
   release: (signal?: AbortSignal) => Promise<ReleaseResult>;
-  /** Sets the expiry to `ttlMs` from now. */
+  /** Moves the expiry to `ttlMs` from now. */
   extend: (ttlMs: number, signal?: AbortSignal) => Promise<ExtendResult>;
-  /** Releases unless that was done. Never throws: failures go to `onReleaseError`. */
+  /** Releases the lock unless it is released already. Never throws: failures go to `onReleaseError`. */
   [Symbol.asyncDispose]: () => Promise<void>;
 }
 
-/** What tells whether a lock is still held. It costs nothing until it is used. */
+/** Tells whether a lock is still held. Costs nothing until you use it. */
 export interface LockWatch {
   /**
-   * Aborts with a LockError "LockLost" when the lock is lost or its time is over; where there is a
-   * config, also when its signal is aborted, with that signal's reason.
+   * Aborts with a LockError "LockLost" when the lock is lost or expires. If the config has a signal,
+   * it also aborts with that one, for the same reason.
    */
   readonly signal: AbortSignal;
   /**
-   * Whether the lock is surely ours, now and for `forMs` more milliseconds (default 0). The time
-   * that the machine was suspended counts.
+   * Whether the lock is certainly held, now and for `forMs` more milliseconds (default 0). Time that
+   * the machine was suspended counts.
    *
    * @example
    * if (!held.isHeld(2_000)) await held.extend(30_000);
@@ -58,54 +58,57 @@ export interface LockWatch {
   throwIfLost: () => void;
 }
 
-/** What the acquire of a backend of this package returns beside its data. */
+/** The methods that backends of this package add to an acquired lock. */
 export interface LockHandle extends DisposableLockHandle, LockWatch {}
 
-/** A lock that was acquired, with a handle: for `await using`. */
-export type AsyncLock<C extends BackendCapabilities = BackendCapabilities> = AcquireOk<C> &
+/** An acquired lock with the methods of a handle, for `await using`. */
+export type AsyncLock<C extends BackendCapabilities = FencingCapabilities> = AcquireOk<C> &
   DisposableLockHandle;
 
-/** What a backend's acquire returns. The methods of a refused one do nothing. */
-export type DecoratedAcquireResult<C extends BackendCapabilities = BackendCapabilities> =
+/** The result of a backend's acquire. If it was refused, its methods do nothing. */
+export type DecoratedAcquireResult<C extends BackendCapabilities = FencingCapabilities> =
   AsyncLock<C> | (AcquireLocked & DisposableLockHandle);
 
-/** What the acquire of a backend of this package returns. */
-export type ManagedAcquireResult<C extends BackendCapabilities = BackendCapabilities> =
+/** The result of acquire on a backend of this package. */
+export type ManagedAcquireResult<C extends BackendCapabilities = FencingCapabilities> =
   (AcquireOk<C> & LockHandle) | (AcquireLocked & DisposableLockHandle);
 
-/** `ok: false`: the lock was not there any more. */
+/** The result of a release or extend. `ok: false` if the lock was no longer held. */
 export type ReleaseResult = { ok: true } | MutationFailure;
 
-/** `ok: false`: the lock was not there any more. */
+/** The result of a release or extend. `ok: false` if the lock was no longer held. */
 export type ExtendResult = { ok: true; expiresAtMs: number } | MutationFailure;
 
-/** A failed release or extend, which may tell telemetry why. */
+/** A release or extend that found no lock. It may carry the reason, for telemetry. */
 export type MutationFailure = {
   ok: false;
   [FAILURE_REASON]?: { reason: FailureReason } | undefined;
 };
 
-/** What may be shown of a lock: hashes in place of its key and lockId. */
-export type LockInfo<C extends BackendCapabilities = BackendCapabilities> = {
+/** What is safe to show of a lock: hashes instead of its key and lockId. */
+export type LockInfo<C extends BackendCapabilities = FencingCapabilities> = {
   keyHash: HashId;
   lockIdHash: HashId;
-  /** In milliseconds of Unix time. */
+  /** Unix time in milliseconds. */
   expiresAtMs: number;
-  /** In milliseconds of Unix time. */
+  /** Unix time in milliseconds. */
   acquiredAtMs: number;
+  /** The `holderLabel` of the holder's backend, if it has one. */
+  holderLabel?: string | undefined;
 } & (C["supportsFencing"] extends true ? { fence: Fence } : {});
 
-/** With the raw key and lockId: for debugging, not for logs. */
-export type LockInfoDebug<C extends BackendCapabilities = BackendCapabilities> = LockInfo<C> & {
+/** A LockInfo with the raw key and lockId: for debugging, not for logs. */
+export type LockInfoDebug<C extends BackendCapabilities = FencingCapabilities> = LockInfo<C> & {
   key: string;
   lockId: string;
 };
 
-/** What a backend knows of a lock. */
+/** What a backend stores about a lock. */
 export interface RawLockInfo {
   key: string;
   lockId: string;
   expiresAtMs: number;
   acquiredAtMs: number;
   fence?: Fence;
+  holderLabel?: string | undefined;
 }

@@ -1,4 +1,4 @@
-// syncguard/sqlite: locks on one host, for any number of processes.
+// syncguard/sqlite: locks for any number of processes on one host.
 
 import type { ConnectionOptions, FencingCapabilities, ManagedLockBackend } from "./backend.js";
 import type { ManagedLock } from "./lock.js";
@@ -12,27 +12,34 @@ export interface SqliteCapabilities extends FencingCapabilities {
 /** Options of the SQLite backend. */
 export interface SqliteBackendOptions extends ConnectionOptions {
   /**
-   * "full" (the default): a fence that was handed out survives a power cut. "normal": it survives
-   * the end of the process, however that comes, and each operation is much faster.
+   * "full" (the default): fences survive a power failure. "normal": they survive a crash of the
+   * process, and every operation is much faster.
    */
   durability?: "full" | "normal" | undefined;
+  /**
+   * Allows a file on a network file system (NFS, SMB, sshfs …). Default false: such a file is refused,
+   * because its locks do not exclude other hosts.
+   */
+  allowNetworkFileSystem?: boolean | undefined;
 }
 
-/** Which file; the options of the backend may stand in the same object. */
+/** Which file to use. The same object can also hold the options of the backend. */
 export interface SqliteConnectionOptions extends SqliteBackendOptions {
-  /** Made if need be. Default: one file per user, in the system's temp directory. */
+  /** The path of the file, which is created if it does not exist. Default: one per user, in the home directory. */
   path?: string | undefined;
 }
 
 /**
- * A path, a `sqlite:` or `file:` URL, or nothing: one file for all processes of this user on this
- * host, in the system's temp directory. A container or pod has its own, and so has a service with
- * systemd's PrivateTmp.
+ * A path or a `sqlite:` or `file:` URL. Without a target, all processes of this user on this host share
+ * one file. It is in the home directory that the user database names, or in the directory that the
+ * environment variable SYNCGUARD_STATE_DIR names. A container or pod has one of its own. `undefined`
+ * compiles, but the call then throws "InvalidArgument", so that a missing variable does not silently
+ * lead to another file.
  */
 export type SqliteTarget = string | URL | SqliteConnectionOptions | undefined;
 
 /**
- * A backend on a file. It is opened on first use.
+ * Creates a backend on a file, which is opened on first use.
  *
  * @example
  * const backend = createSqliteBackend("/var/lib/app/locks.db", { durability: "normal" });
@@ -42,7 +49,7 @@ export function createSqliteBackend(
   options?: SqliteBackendOptions,
 ): ManagedLockBackend<SqliteCapabilities>;
 
-/** `lock` on a file. */
+/** Returns `lock`, bound to a backend on a file. */
 export function createLock(
   target?: SqliteTarget,
   options?: SqliteBackendOptions,

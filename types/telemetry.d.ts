@@ -1,4 +1,4 @@
-// Events about what happens to locks.
+// Events and traces of what happens to locks.
 
 import type {
   BackendCapabilities,
@@ -12,52 +12,52 @@ import type { HashId } from "./results.js";
 /** Why a release or extend found no lock. */
 export type FailureReason = "expired" | "not-found";
 
-/** One operation, or one thing that happened to a lock. */
+/** One operation, or something else that happened to a lock. */
 export interface LockEvent {
   /**
-   * The operation; "lost": a lock that was needed is gone; "heartbeat": an extension that
-   * `autoExtend` made. One "acquire" for each wait, not for each attempt.
+   * The operation. "lost": a lock was lost while it was in use. "heartbeat": `autoExtend` extended a
+   * lock. A wait is one "acquire", however many attempts it makes.
    */
   type: "acquire" | "release" | "extend" | "isLocked" | "lookup" | "lost" | "heartbeat";
-  /** "fail" of isLocked: not locked; of lookup: nothing found; else not done. */
+  /** "fail": isLocked found the key free, lookup found nothing, or the operation had no effect. */
   result: "ok" | "fail";
-  /** Why it was not done, where the backend can tell. */
+  /** Why the operation had no effect, if the backend knows. */
   reason?: "locked" | FailureReason;
   keyHash?: HashId;
   lockIdHash?: HashId;
-  /** Only where `includeRaw` allows it. */
+  /** Only if `includeRaw` allows it. */
   key?: string;
-  /** Only where `includeRaw` allows it. */
+  /** Only if `includeRaw` allows it. */
   lockId?: string;
-  /** How long the operation took. */
+  /** How long the operation took, in milliseconds. */
   durationMs?: number;
-  /** Of an acquire: how often it was tried. Not known when its caller cancelled it. */
+  /** Of an acquire: the number of attempts. Missing if its caller cancelled it. */
   attempts?: number;
-  /** Of an acquire: how long it waited for others. */
+  /** Of an acquire: how long it waited for other holders, in milliseconds. */
   waitMs?: number;
-  /** Of a release or a loss: how long the lock was held. */
+  /** Of a release or a loss: how long the lock was held, in milliseconds. */
   heldMs?: number;
-  /** The LockError's, when there was one. */
+  /** The code of the LockError, if there was one. */
   code?: LockErrorCode;
-  /** Which backend: "redis", "postgres" and so on. */
+  /** The kind of backend: "redis", "postgres" and so on. */
   backend?: string;
   /** The `name` of the lock's config. */
   name?: string;
 }
 
-/** Who is told, and what. */
+/** Options of `withTelemetry()`. */
 export interface TelemetryOptions {
-  /** Not awaited; whatever it throws is ignored. */
+  /** Called for each event. It is not awaited, and errors that it throws are ignored. */
   onEvent: (event: LockEvent) => void;
   /**
-   * Whether events carry the raw key and lockId. `true` still hides keys that look like secrets
-   * ("token", "password", …); a function decides for each event. Default false.
+   * Whether events include the raw key and lockId. `true` still hides keys that look like secrets
+   * ("token", "password", …). A function decides for each event. Default false.
    */
   includeRaw?: boolean | ((event: LockEvent) => boolean) | undefined;
 }
 
 /**
- * The same backend, and events about what happens on it.
+ * Returns a backend that does the same and emits events about it.
  *
  * @example
  * const observed = withTelemetry(backend, {
@@ -76,26 +76,26 @@ export function withTelemetry<C extends BackendCapabilities>(
 
 /**
  * The message of the tracing channels `syncguard:acquire`, `syncguard:release`, `syncguard:extend`
- * and `syncguard:hold` of `node:diagnostics_channel`: one object for each operation, or for the time
- * from a grant to its release, that is filled until `asyncEnd`.
+ * and `syncguard:hold` of `node:diagnostics_channel`. There is one object for each operation, and for
+ * `hold` one from a grant to its release. Fields are added until `asyncEnd`.
  */
 export interface LockTrace {
-  /** Which backend: "redis", "postgres" and so on. */
+  /** The kind of backend: "redis", "postgres" and so on. */
   backend?: string;
   /** The `name` of the lock's config. */
   name?: string;
   keyHash?: HashId;
   lockIdHash?: HashId;
-  /** "fail" without an error: another holds the lock, or there was none to release or extend. */
+  /** "fail" without an error: somebody else holds the lock, or there was none to release or extend. */
   result?: "ok" | "fail";
-  /** Of an acquire: how often it was tried. */
+  /** Of an acquire: the number of attempts. */
   attempts?: number;
-  /** Of an acquire: how long it waited for others. */
+  /** Of an acquire: how long it waited for other holders, in milliseconds. */
   waitMs?: number;
-  /** From the start to the end. */
+  /** Time from start to end, in milliseconds. */
   durationMs?: number;
-  /** The LockError's, when there was one. Of a hold: "LockLost" from the moment of the loss. */
+  /** The code of the LockError, if there was one. Of a hold: "LockLost" once the lock is lost. */
   code?: LockErrorCode;
-  /** Without the key and the lockId. */
+  /** The error, without the key and the lockId. */
   error?: LockError;
 }

@@ -1,24 +1,27 @@
-// Keys, ids, fences, time, configuration: helpers without a backend.
+// Helpers that need no backend: keys, ids, fences, time, configuration.
 
 import type { BackendCapabilities } from "./backend.js";
 import type { AcquisitionOptions } from "./lock.js";
 import type { AcquireResult, Fence, HashId } from "./results.js";
 
-/** The key in NFC; throws when it is empty or longer than MAX_KEY_LENGTH_BYTES. */
+/**
+ * Returns the key in NFC. Throws if it is empty, longer than MAX_KEY_LENGTH_BYTES, or not well-formed
+ * Unicode (it contains half of a surrogate pair).
+ */
 export function normalizeAndValidateKey(key: string): string;
 
-/** Throws unless it is 22 base64url characters. */
+/** Throws unless the lockId consists of 22 base64url characters. */
 export function validateLockId(lockId: string): void;
 
-/** What stands for a key or a lockId in logs and events: a part of its SHA-256. */
+/** Returns a hash that stands for a key or a lockId in logs and events: a part of its SHA-256. */
 export function hashKey(value: string): HashId;
 
-/** A new lockId: 128 random bits, as 22 base64url characters. */
+/** Returns a new lockId: 128 random bits as 22 base64url characters. */
 export function generateLockId(): string;
 
 /**
- * `prefix:key`, or a hash in place of the key when that is longer than the limit. Throws when not
- * even that fits.
+ * Returns `prefix:key`, with a hash instead of the key if the result would exceed the limit. Throws if
+ * even the hash does not fit.
  *
  * @example
  * makeStorageKey("app", "report", BACKEND_LIMITS.REDIS, RESERVE_BYTES.REDIS); // "app:report"
@@ -30,37 +33,37 @@ export function makeStorageKey(
   reserveBytes: number,
 ): string;
 
-/** A counter as a fence: 15 digits. Throws when it is negative, too large or no whole number. */
+/** Formats a counter as a fence of 15 digits. Throws if it is negative, fractional or too large. */
 export function formatFence(value: number | bigint): Fence;
 
-/** Warns that a fence comes near its limit. Never prints the key. */
+/** Logs a warning that a fence approaches its limit. Never prints the key. */
 export function logFenceWarning(fence: Fence | number, key?: string): void;
 
 /**
- * Whether a lock was acquired and has a fence: for code that takes any backend. Those of this
- * package always have one.
+ * Returns whether a lock was acquired and has a fence, for code that accepts any backend. Backends of
+ * this package always return fences.
  */
 export function hasFence<
   C extends BackendCapabilities,
   R extends AcquireResult<C> = AcquireResult<C>,
 >(result: R): result is R & { ok: true; fence: Fence };
 
-/** The one rule of liveness: `expiresAtMs > nowMs - toleranceMs`. */
+/** Returns whether a lock is still live: `expiresAtMs > nowMs - toleranceMs`. */
 export function isLive(expiresAtMs: number, nowMs: number, toleranceMs: number): boolean;
 
-/** Milliseconds from the reply of Redis' TIME: `[seconds, microseconds]`. */
+/** Converts the reply of Redis' TIME, `[seconds, microseconds]`, to Unix milliseconds. */
 export function calculateRedisServerTimeMs(
   timeTuple: readonly [string | number, string | number],
 ): number;
 
-/** Throws a LockError "Aborted" when the signal is aborted. */
+/** Throws a LockError "Aborted" if the signal is aborted. */
 export function checkAborted(signal?: AbortSignal): void;
 
-/** Waits. */
+/** Waits for so many milliseconds. */
 export function delay(ms: number): Promise<void>;
 
 /**
- * The options with BACKEND_DEFAULTS for what is undefined.
+ * Fills in BACKEND_DEFAULTS for options that are undefined.
  *
  * @example
  * mergeBackendConfig({ key: "report", ttlMs: undefined }).ttlMs; // 30000
@@ -69,7 +72,7 @@ export function mergeBackendConfig<T extends object = {}>(
   config?: T,
 ): Omit<T, "ttlMs"> & { ttlMs: number };
 
-/** The options with LOCK_DEFAULTS for what is undefined. */
+/** Fills in LOCK_DEFAULTS for options that are undefined. */
 export function mergeAcquisitionConfig(acquisition?: AcquisitionOptions): Pick<
   AcquisitionOptions,
   "signal" | "maxDelayMs"

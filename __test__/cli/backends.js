@@ -1,4 +1,4 @@
-// The backends that the command is tried on: how it is told of them, and how a test looks into them.
+// The backends of the command line tests: their arguments, and how a test inspects them.
 
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -16,7 +16,7 @@ const KINDS = {
     const url = process.env.POSTGRES_URL;
     const options = { tableName: `${prefix}_locks`, fenceTableName: `${prefix}_fence_counters` };
     await setupSchema(url, options);
-    return { url, prefix, options: { ...options, poolSize: 2 } };
+    return { url, prefix, options: { ...options, poolSize: 3 } };
   },
   firestore: (prefix) => ({
     url: `firestore://test?emulatorHost=${process.env.FIRESTORE_EMULATOR_HOST}`,
@@ -32,7 +32,15 @@ const KINDS = {
 
 export const BACKENDS = Object.keys(KINDS);
 
-/** `args` name the backend on a command line, `backend` is the same one here. */
+/** What the locks of each backend protect, in the words of the command line. */
+export const PROTECTS = {
+  redis: "all clients of this Redis server",
+  postgres: "all clients of this PostgreSQL database",
+  firestore: "all clients of this Firestore database",
+  sqlite: "this host only",
+};
+
+/** `args` name the backend on a command line, and `backend` opens the same one in this process. */
 export async function connect(kind) {
   const { url, prefix, options } = await KINDS[kind](unique());
   const backend = createBackend(url, options);
@@ -41,6 +49,8 @@ export async function connect(kind) {
   return {
     backend,
     url,
+    /** As the command shows it: without a user, a password and options. */
+    store: url.replace(/\?.*/, "").replace(/\/\/.*@/, "//"),
     args: ["--url", url, ...args],
     key: () => `key-${unique()}`,
     hash: hashKey,

@@ -1,4 +1,4 @@
-// Runs the command `syncguard` as a process of its own, with pipes or on a terminal.
+// Runs the command `syncguard` as a separate process, with pipes or on a terminal.
 
 import { spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { until } from "../fixtures/wait.js";
 
 const CLI = join(ROOT, "js/cli.js");
 
-/** What a shell makes of it. */
+/** Quotes a word for a shell. */
 const quoted = (word) => `'${word.replaceAll("'", `'\\''`)}'`;
 
 /**
@@ -36,10 +36,10 @@ function start(file, args, { env = {}, input } = {}) {
   return started;
 }
 
-/** Starts it with pipes. */
+/** Starts the command with pipes. */
 export const startCli = (args, options) => start(process.execPath, [CLI, ...args], options);
 
-/** Runs it to its end with pipes. */
+/** Runs the command with pipes until it ends. */
 export const cli = (args, options) => startCli(args, { input: "", ...options }).ended;
 
 /**
@@ -63,11 +63,11 @@ export function startOnTerminal(
   return started;
 }
 
-/** The letter that `ps` has for the state of a process; empty when there is none. */
+/** Returns the letter that `ps` shows for the state of a process, or "" if there is no such process. */
 export function stateOf(pid) {
   const { stdout } = spawnSync("ps", ["-o", "stat=", "-p", String(pid)], { encoding: "utf8" });
   return stdout.slice(0, 1);
 }
 
-/** Whether there is such a process, and it has not ended. */
+/** Whether the process exists and has not ended. */
 export const isAlive = (pid) => !["", "Z"].includes(stateOf(pid));

@@ -1,14 +1,17 @@
-// syncguard doctor: what it finds on every backend, and on servers that are not as they should be.
+// syncguard doctor: its findings on every backend, and on servers that are not set up correctly.
 
 import { randomBytes } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { setupSchema } from "../../js/postgres.js";
+import { createSqliteBackend } from "../../js/sqlite.js";
 import { startPgBouncer, startPostgres, startRedis } from "../../scripts/servers.mjs";
 import { connect as connectPostgres } from "../postgres/open.js";
-import { BACKENDS, connect } from "./backends.js";
+import { testFolder } from "../sqlite/folder.js";
+import { diagnose } from "../fixtures/api.js";
+import { BACKENDS, connect, PROTECTS } from "./backends.js";
 import { cli } from "./cli.js";
 
-/** Its findings by name. */
+/** Returns the findings by name. */
 async function examine(args) {
   const { code, stdout, stderr } = await cli(["doctor", "--json", ...args]);
   const found = stdout
@@ -19,9 +22,9 @@ async function examine(args) {
   return { code, stderr, stdout, by, names: found.map(({ name }) => name) };
 }
 
-/** Beside those that every backend has. */
+/** The findings besides those that every backend has. */
 const NAMES = {
-  redis: ["server", "persistence", "eviction", "replication"],
+  redis: ["server", "persistence", "eviction", "replication", "prefixes"],
   postgres: ["server", "persistence", "replication", "schema", "rights"],
   firestore: ["server", "clock"],
   sqlite: ["server", "file", "file system", "persistence"],
@@ -31,14 +34,16 @@ describe.each(BACKENDS)("%s", (kind) => {
   let at;
   beforeAll(async () => (at = await connect(kind)));
 
-  test("what it is, what it can do, and how fast it is", async () => {
+  test("reports the backend, its capabilities and its speed", async () => {
     const { code, stderr, by, names } = await examine(at.args);
     expect(stderr).toBe("");
     expect(code).toBe(0);
     const measured = ["lock", "round trip", ...(kind === "firestore" ? [] : ["clock"])];
-    expect(names).toEqual(["syncguard", "backend", ...NAMES[kind], ...measured, "notifications"]);
+    const first = ["syncguard", "backend", "protects"];
+    expect(names).toEqual([...first, ...NAMES[kind], ...measured, "notifications"]);
     for (const finding of Object.values(by)) expect(finding.verdict).not.toBe("error");
-    expect(by.backend.value).toMatch(new RegExp(`^${kind} at ${kind}:`));
+    expect(by.backend.value).toBe(`${kind} at ${at.store}`);
+    expect(by.protects).toEqual({ name: "protects", value: PROTECTS[kind], verdict: "ok" });
     expect(by.lock.value).toMatch(/^taken and released, fence \d{15}$/);
     expect(by["round trip"].value).toMatch(/^[\d.]+ ms, at most [\d.]+ ms$/);
     expect(by.notifications).toMatchObject({ verdict: "ok" });
@@ -46,12 +51,41 @@ describe.each(BACKENDS)("%s", (kind) => {
     expect(at.backend.capabilities.waitsBy).toBe("notification");
   });
 
-  test("for people", async () => {
+  test("prints a report for people", async () => {
     const { code, stdout, stderr } = await cli(["doctor", ...at.args]);
     expect([code, stderr]).toEqual([0, ""]);
     for (const name of NAMES[kind]) {
       expect(stdout).toMatch(new RegExp(`^(ok|warning) +${name}  +\\S`, "m"));
     }
+  });
+});
+
+describe("without a URL", () => {
+  const folder = testFolder();
+  afterEach(() => vi.unstubAllEnvs());
+
+  test("it names the default file and warns that it protects this host only", async () => {
+    vi.stubEnv("TMPDIR", folder.path);
+    vi.stubEnv("SYNCGUARD_STATE_DIR", folder.path);
+    const backend = createSqliteBackend();
+    const findings = await diagnose(backend);
+    await backend.close();
+    const file = findings.find(({ name }) => name === "file").value;
+    expect(file.startsWith(folder.path)).toBe(true);
+
+    const { code, by, stderr } = await examine([]);
+    expect([code, stderr]).toEqual([0, ""]);
+    expect(by.backend.value).toBe(`sqlite at sqlite:${file}`);
+    expect(by.protects.value).toMatch(/^this host only\b/);
+    expect(by.protects).toMatchObject({ verdict: "warning" });
+    expect(by.protects.advice).toContain("SYNCGUARD_URL");
+    const { stdout } = await cli(["ls"]);
+    expect(stdout).toMatch(new RegExp(`^sqlite:${file} protects this host only\\b`));
+
+    // Whoever names it means it.
+    const named = await examine(["--url", "sqlite:"]);
+    expect(named.by.backend.value).toBe(by.backend.value);
+    expect(named.by.protects).toMatchObject({ verdict: "ok", value: by.protects.value });
   });
 });
 
@@ -80,14 +114,14 @@ describe("a Redis", () => {
     expect(code).toBe(verdict === "error" ? 1 : 0);
   });
 
-  test("without persistence forgets fences", async () => {
+  test("without persistence loses fences", async () => {
     const { url } = await start();
     const { code, by } = await examine(["--url", url]);
     expect(by.persistence).toMatchObject({ verdict: "warning", value: "no append-only file" });
     expect(code).toBe(0);
   });
 
-  test("that has replicas, and a replica", async () => {
+  test("with replicas, and a replica itself", async () => {
     const master = await start();
     const config = { replicaof: `127.0.0.1 ${master.port}` };
     const replica = await start({ config });
@@ -100,7 +134,24 @@ describe("a Redis", () => {
     expect(asked.by.replication).toMatchObject({ verdict: "error" });
   });
 
-  test("whose user may do no more than lock", async () => {
+  test("with prefixes that contain each other", async () => {
+    const { url, cli: redis } = await start();
+    const prefixes = async (...args) => (await examine(["--url", url, ...args])).by.prefixes;
+    await redis("set", "geo:fence:north", "1");
+    expect(await prefixes()).toEqual({
+      name: "prefixes",
+      value: "none contains another",
+      verdict: "ok",
+    });
+    // The lock that it takes has a counter, which it sees the next time.
+    await prefixes("--prefix", "syncguard:billing");
+    const found = await prefixes();
+    expect(found).toMatchObject({ verdict: "warning" });
+    expect(found.value).toBe('"syncguard" contains "syncguard:billing"');
+    expect(found.advice).toContain("share locks");
+  });
+
+  test("whose user has only the permissions for locking", async () => {
     const password = randomBytes(9).toString("base64url");
     const rules = "~* +eval +evalsha +get +set +del +incr +decr +time";
     const { url } = await start({ acl: { username: "locker", password, rules } });
@@ -114,7 +165,7 @@ describe("a Redis", () => {
   });
 });
 
-test("a password that is wrong", async () => {
+test("a wrong password", async () => {
   const server = await startRedis({ acl: { username: "locker", password: "right" } });
   try {
     const url = server.url.replace("right", "wr0ng");
@@ -145,11 +196,13 @@ describe("a PostgreSQL", () => {
     await server.stop();
   });
 
-  test("without the tables, and with tables of another making", async () => {
+  test("without the tables, and with different tables", async () => {
     const { code, by, names } = await examine(["--url", server.url, "--prefix", "none"]);
     expect(code).toBe(1);
     expect(by.schema).toMatchObject({ verdict: "error", value: "the tables are missing" });
-    expect(by.schema.advice).toContain("setupSchema()");
+    for (const remedy of ["setupSchema()", "npx syncguard schema --prefix none --apply"]) {
+      expect(by.schema.advice).toContain(remedy);
+    }
     expect(by.lock).toMatchObject({ verdict: "error" });
     expect(names).not.toContain("rights");
 
@@ -157,10 +210,13 @@ describe("a PostgreSQL", () => {
     await sql`DROP INDEX idx_odd_locks_lock_id`;
     const odd = await examine(["--url", server.url, "--prefix", "odd"]);
     expect(odd.code).toBe(1);
-    expect(odd.by.schema).toMatchObject({ verdict: "error", value: "an index is missing" });
+    expect(odd.by.schema).toMatchObject({
+      verdict: "error",
+      value: "an index or a column is missing",
+    });
   });
 
-  test("whose role lacks rights", async () => {
+  test("whose role lacks privileges", async () => {
     await setupSchema(server.url, {});
     await sql.unsafe(`CREATE ROLE reader LOGIN;
       GRANT SELECT ON syncguard_locks, syncguard_fence_counters TO reader`);
@@ -174,7 +230,7 @@ describe("a PostgreSQL", () => {
     });
   });
 
-  test("behind a pooler that keeps no session does not notify", async () => {
+  test("behind a pooler in transaction mode does not notify", async () => {
     await setupSchema(server.url, {});
     const bouncer = await startPgBouncer(server, { poolSize: 3 });
     try {

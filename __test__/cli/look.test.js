@@ -1,7 +1,7 @@
 // syncguard ls, show and release, on every backend.
 
 import { beforeAll, describe, expect, test } from "vitest";
-import { BACKENDS, connect } from "./backends.js";
+import { BACKENDS, connect, PROTECTS } from "./backends.js";
 import { cli, startCli } from "./cli.js";
 
 const lines = (text) => text.split("\n").slice(0, -1);
@@ -12,40 +12,48 @@ describe.each(BACKENDS)("%s", (kind) => {
   beforeAll(async () => (at = await connect(kind)));
 
   const run = (...args) => cli([...args, ...at.args]);
+  const where = () => ({ store: at.store, protects: PROTECTS[kind] });
 
-  test("ls lists live locks: for people, for programs, and with what they are really called", async () => {
+  test("ls lists live locks as text, as JSON and with raw keys", async () => {
     expect(await run("ls")).toMatchObject({ code: 0, stderr: "" });
     expect(await run("ls", "--json")).toEqual({ code: 0, signal: null, stdout: "", stderr: "" });
     const key = at.key();
     const { lockId, fence, expiresAtMs } = await at.backend.acquire({ key, ttlMs: 60_000 });
     const [keyHash, lockIdHash] = [at.hash(key), at.hash(lockId)];
 
-    const [head, row] = lines((await run("ls")).stdout);
+    const [about, head, row] = lines((await run("ls")).stdout);
+    expect(about).toBe(`${at.store} protects ${PROTECTS[kind]}`);
     expect(head).toMatch(/^KEY +HELD BY +FENCE +HELD FOR +EXPIRES IN$/);
     expect(row).toMatch(new RegExp(`^${keyHash}  ${lockIdHash}  ${fence}  \\S+ +5\\ds$`));
-    const [rawRow] = lines((await run("ls", "--raw")).stdout).slice(1);
+    const [rawRow] = lines((await run("ls", "--raw")).stdout).slice(2);
     expect(rawRow).toMatch(new RegExp(`^${key}  ${lockId}  `));
 
-    const shown = { keyHash, lockIdHash, fence, expiresAtMs, acquiredAtMs: expiresAtMs - 60_000 };
+    const lock = { keyHash, lockIdHash, fence, expiresAtMs, acquiredAtMs: expiresAtMs - 60_000 };
+    const shown = { ...lock, ...where() };
     expect(json(await run("ls", "--json"))).toEqual([shown]);
     expect(json(await run("ls", "--json", "--raw"))).toEqual([{ ...shown, key, lockId }]);
     await at.backend.release({ lockId });
   });
 
-  test("show shows one, and says when there is none", async () => {
+  test("show shows one lock, or says that there is none", async () => {
     const key = at.key();
-    expect(await run("show", key)).toMatchObject({ code: 1, stdout: "Not locked.\n", stderr: "" });
+    // Which store was asked matters most when nothing was found.
+    const nothing = `Not locked.\nstore     ${at.store}\nprotects  ${PROTECTS[kind]}\n`;
+    expect(await run("show", key)).toMatchObject({ code: 1, stdout: nothing, stderr: "" });
     const free = await run("show", key, "--json");
     expect(free.code).toBe(1);
-    expect(json(free)).toEqual([{ locked: false, keyHash: at.hash(key) }]);
+    expect(json(free)).toEqual([{ locked: false, keyHash: at.hash(key), ...where() }]);
 
     const { lockId, fence } = await at.backend.acquire({ key, ttlMs: 60_000 });
     const { code, stdout } = await run("show", key);
     expect(code).toBe(0);
-    for (const part of [at.hash(key), at.hash(lockId), fence]) expect(stdout).toContain(part);
+    for (const part of [at.hash(key), at.hash(lockId), fence, ...Object.values(where())]) {
+      expect(stdout).toContain(part);
+    }
     for (const secret of [key, lockId]) expect(stdout).not.toContain(secret);
     const [found] = json(await run("show", key, "--json", "--raw"));
     expect(found).toMatchObject({ locked: true, keyHash: at.hash(key), key, lockId, fence });
+    expect(found).toMatchObject(where());
     await at.backend.release({ lockId });
   });
 
@@ -67,7 +75,7 @@ describe("what is printed", () => {
   let at;
   beforeAll(async () => (at = await connect("sqlite")));
 
-  test("a key cannot command the terminal", async () => {
+  test("a key cannot send control sequences to the terminal", async () => {
     const key = `${at.key()}\x1b[2J\r\n\u202e`;
     const { lockId } = await at.backend.acquire({ key, ttlMs: 60_000 });
     for (const command of [["ls"], ["show", key]]) {
@@ -78,7 +86,7 @@ describe("what is printed", () => {
     await at.backend.release({ lockId });
   });
 
-  test("who has read enough is no error", async () => {
+  test("a closed output pipe is not an error", async () => {
     const key = at.key();
     const { lockId } = await at.backend.acquire({ key, ttlMs: 60_000 });
     const watcher = startCli(["ls", "--watch", ...at.args]);

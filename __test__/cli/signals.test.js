@@ -13,7 +13,7 @@ const start = (key, script, options = []) =>
 
 const LOOP = "while :; do sleep 0.05; done";
 
-/** The process ids that a script has printed, one per line after "pids". */
+/** Returns the process ids that a script has printed, one per line after "pids". */
 async function pidsOf(started, count) {
   const lines = () => started.stdout.split("\n").filter((line) => /^\d+$/.test(line));
   await until(() => lines().length >= count, "the process ids");
@@ -38,7 +38,7 @@ describe("a signal while the command runs", () => {
     expect(await at.backend.isLocked({ key })).toBe(false);
   });
 
-  test("SIGINT twice is passed on twice, and the lock is held until the command ends", async () => {
+  test("SIGINT is forwarded each time, and the lock is held until the command ends", async () => {
     const key = at.key();
     const script = `trap 'echo first; trap "echo second; exit 9" INT' INT; echo in; ${LOOP}`;
     const holder = start(key, script);
@@ -51,7 +51,7 @@ describe("a signal while the command runs", () => {
     expect(await at.backend.isLocked({ key })).toBe(false);
   });
 
-  test("one that tells something reaches the command alone, not what it has started", async () => {
+  test("an informing signal reaches the command alone, not its child processes", async () => {
     const holder = start(
       at.key(),
       `trap 'echo told; kill $!; exit 0' USR1; sleep 60 & echo in; wait`,
@@ -61,7 +61,7 @@ describe("a signal while the command runs", () => {
     expect(await holder.ended).toMatchObject({ code: 0, stdout: "in\ntold\n", stderr: "" });
   });
 
-  test("one that ends reaches all of its processes", async () => {
+  test("a terminating signal reaches all processes of the command", async () => {
     const child = `sh -c 'trap "echo child; exit" TERM; echo ready; ${LOOP}' & echo in; wait; wait`;
     const holder = start(at.key(), `trap 'echo parent' TERM; ${child}`);
     await holder.said("ready");
@@ -71,14 +71,12 @@ describe("a signal while the command runs", () => {
     expect(stdout.split("\n").sort()).toEqual(["", "child", "in", "parent", "ready"]);
   });
 
-  test("SIGTSTP stops all of it, SIGCONT lets it go on", async () => {
+  test("SIGTSTP stops all processes and SIGCONT continues them", async () => {
     const holder = start(at.key(), `echo $$; ${LOOP}`);
     const [pid] = await pidsOf(holder, 1);
-    // More than once: the command may be heard before its holder listens.
-    await until(() => {
-      if (stateOf(holder.pid) !== "T") holder.child.kill("SIGTSTP");
-      return stateOf(pid) === "T" && stateOf(holder.pid) === "T";
-    }, "both to stop");
+    // The command may be heard before its holder knows that it has started.
+    holder.child.kill("SIGTSTP");
+    await until(() => stateOf(pid) === "T" && stateOf(holder.pid) === "T", "both to stop");
     holder.child.kill("SIGCONT");
     await until(() => stateOf(pid) !== "T" && stateOf(holder.pid) !== "T", "both to go on");
     holder.child.kill("SIGTERM");
@@ -86,7 +84,7 @@ describe("a signal while the command runs", () => {
   });
 });
 
-test("what the command leaves behind ends with the lock", async () => {
+test("processes that the command leaves behind end with the lock", async () => {
   const key = at.key();
   const holder = start(key, `sleep 60 >/dev/null 2>&1 & echo $!; exit 4`);
   const [pid] = await pidsOf(holder, 1);
@@ -95,7 +93,7 @@ test("what the command leaves behind ends with the lock", async () => {
   expect(await at.backend.isLocked({ key })).toBe(false);
 });
 
-test("what does not listen is killed after --kill-after, and only then others have the lock", async () => {
+test("a command that ignores SIGTERM is killed after --kill-after, and the lock is released only then", async () => {
   const key = at.key();
   const stubborn = `(trap '' TERM; echo ready; exec sleep 60) >&2 & echo $!; sleep 0.3; exit 0`;
   const holder = start(key, stubborn, ["--kill-after", "1s"]);
@@ -114,11 +112,12 @@ test.each(["SIGINT", "SIGTERM", "SIGHUP"])("%s while it waits ends the wait", as
   const key = at.key();
   const held = await at.backend.acquire({ key, ttlMs: 60_000 });
   const waiter = start(key, "echo never", ["-v"]);
-  // It waits as soon as it takes signals: a wait that is about to begin ends as well.
-  await new Promise((resolve) => setTimeout(resolve, 1000));
+  // By then it takes signals: a wait that is about to begin ends as well.
+  await until(() => waiter.stderr.includes("protects this host only"), "it to be about to wait");
   waiter.child.kill(signal);
   const code = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 }[signal];
-  expect(await waiter.ended).toEqual({ code, signal: null, stdout: "", stderr: "" });
+  const stderr = expect.stringMatching(/^syncguard: .* protects this host only\n$/);
+  expect(await waiter.ended).toEqual({ code, signal: null, stdout: "", stderr });
   expect((await held.release()).ok).toBe(true);
   expect(await at.backend.isLocked({ key })).toBe(false);
 });

@@ -1,4 +1,4 @@
-// The command on a terminal: what is shown, and what is typed.
+// The command line on a terminal: its output and its input.
 
 import { beforeAll, expect, test } from "vitest";
 import { forceRelease } from "../fixtures/api.js";
@@ -15,14 +15,14 @@ beforeAll(async () => (at = await connect("sqlite")));
 const start = (key, script, options = []) =>
   startOnTerminal(["run", key, ...options, ...at.args, "--", "sh", "-c", script]);
 
-/** Numbers that a script has shown, one on a line. */
+/** Returns the numbers that a script has printed, one per line. */
 async function numbers(started, count) {
   const found = () => [...started.stdout.matchAll(/^(\d+)\r?$/gm)].map(([, text]) => Number(text));
   await until(() => found().length >= count, "the numbers");
   return found();
 }
 
-test("who waits is shown who holds the lock since when, in one line that is drawn again", async () => {
+test("a wait shows who holds the lock and since when, in one line that is redrawn", async () => {
   const key = at.key();
   const held = await at.backend.acquire({ key, ttlMs: 60_000 });
   const waiter = start(key, "echo mine");
@@ -60,7 +60,7 @@ test("Ctrl-C ends a wait", async () => {
   await held.release();
 });
 
-test("the command reads what is typed, from its input and from its terminal", async () => {
+test("the command can read input from stdin and from its terminal", async () => {
   const reader = start(at.key(), `echo in; read a; read b </dev/tty; echo "got $a $b"`);
   await reader.said("in");
   reader.type("one\n");
@@ -69,7 +69,7 @@ test("the command reads what is typed, from its input and from its terminal", as
   expect((await reader.ended).code).toBe(0);
 });
 
-test("Ctrl-C reaches the command once, each time", async () => {
+test("each Ctrl-C reaches the command exactly once", async () => {
   const key = at.key();
   const script = `n=0; trap 'n=$((n+1)); echo "caught $n"' INT; echo in; while [ $n -lt 2 ]; do sleep 0.1; done; sleep 0.5; echo "all $n"; exit 5`;
   const holder = start(key, script);
@@ -85,7 +85,7 @@ test("Ctrl-C reaches the command once, each time", async () => {
   expect(await at.backend.isLocked({ key })).toBe(false);
 });
 
-test("a signal that is sent to us is passed on", async () => {
+test("a signal that is sent to syncguard is forwarded", async () => {
   const holder = start(
     at.key(),
     `trap 'echo told; exit 6' TERM; echo $PPID; while :; do sleep 0.1; done`,
@@ -97,7 +97,7 @@ test("a signal that is sent to us is passed on", async () => {
   expect(code).toBe(6);
 });
 
-test("Ctrl-Z stops it all, and gives the terminal to the shell", async () => {
+test("Ctrl-Z stops everything and returns the terminal to the shell", async () => {
   const script = `echo $PPID; echo $$; read line; echo "got $line"; exit 8`;
   const args = ["run", at.key(), ...at.args, "--", "sh", "-c", script];
   const within = (command) => `set -m; ${command}; echo stopped $?; read line; fg; echo ended $?`;
@@ -114,7 +114,7 @@ test("Ctrl-Z stops it all, and gives the terminal to the shell", async () => {
   await shell.ended;
 });
 
-test("a lost lock ends all that the command has started, and nothing else", async () => {
+test("a lost lock ends all processes that the command has started, and no others", async () => {
   const key = at.key();
   // The first is an orphan by then; the second does not listen.
   const script = `(sleep 60 & echo $!); sh -c 'trap "" TERM; echo $$; while :; do sleep 0.1; done' & wait`;
@@ -129,7 +129,7 @@ test("a lost lock ends all that the command has started, and nothing else", asyn
   expect(pids.map(isAlive)).toEqual([false, false]);
 });
 
-test("what the command leaves behind ends with the lock", async () => {
+test("processes that the command leaves behind end with the lock", async () => {
   const key = at.key();
   // It does not care that its terminal goes away.
   const holder = start(key, `(trap '' HUP; exec sleep 60) & echo $!; exit 3`);
@@ -139,7 +139,7 @@ test("what the command leaves behind ends with the lock", async () => {
   expect(await at.backend.isLocked({ key })).toBe(false);
 });
 
-test("ls --watch draws in place", async () => {
+test("ls --watch redraws in place", async () => {
   const key = at.key();
   const held = await at.backend.acquire({ key, ttlMs: 60_000 });
   const watcher = startOnTerminal(["ls", "--watch", ...at.args]);

@@ -43,7 +43,7 @@ export function closing(t) {
       "%s: the lock is kept until it is released, and works as before",
       async (form) => {
         const { backend, key, expectLocked } = await closing();
-        const ttlMs = 1_200;
+        const ttlMs = 3_000;
         const config = { key, ttlMs, autoExtend: true, throwIfLost: true };
         let closed = false;
         let closes;

@@ -1,9 +1,12 @@
 import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
-import { LockError, generateLockId } from "../fixtures/api.js";
+import { LockError, generateLockId, getByKey, getByKeyRaw } from "../fixtures/api.js";
+import { ALL_FORMS, FORMS } from "../fixtures/forms.js";
 import { rejection } from "./setup.js";
 
 const lockId = generateLockId();
+
+const NOT_WELL_FORMED = "Key is not well-formed Unicode";
 
 const BAD_KEYS = [
   ["undefined", undefined, "Key must be a string"],
@@ -15,6 +18,10 @@ const BAD_KEYS = [
   ["an empty string", "", "Key must not be empty"],
   ["513 bytes", "k".repeat(513), "Key exceeds maximum length of 512 bytes"],
   ["513 bytes in 257 characters", "é".repeat(256) + "k", "Key exceeds maximum length of 512 bytes"],
+  ["a lone high surrogate", "a\ud800b", NOT_WELL_FORMED],
+  ["a lone low surrogate", "\udfff", NOT_WELL_FORMED],
+  ["a character that was cut", "report:😀".slice(0, -1), NOT_WELL_FORMED],
+  ["surrogates in the wrong order", "\udc00\ud800", NOT_WELL_FORMED],
   ["a megabyte", "k".repeat(1 << 20), "Key exceeds maximum length of 512 bytes"],
 ];
 
@@ -69,6 +76,14 @@ export function errors(t) {
       await expectInvalid(() => backend.isLocked({ key }), text);
       // Without a key, lookup cannot know that a key was meant.
       if (key !== undefined) await expectInvalid(() => backend.lookup({ key }), text);
+      await expectInvalid(() => getByKey(backend, key), text);
+      await expectInvalid(() => getByKeyRaw(backend, key), text);
+      for (const form of ALL_FORMS) {
+        await expectInvalid(
+          () => FORMS[form](backend, { key }, () => expect.fail("entered")),
+          text,
+        );
+      }
     });
 
     test.each(BAD_IDS)("lockId: %s", async (_, id) => {

@@ -49,23 +49,6 @@ export function fences(t) {
       await second.release();
     });
 
-    test("they grow strictly under contention", async () => {
-      const backend = await t.backend();
-      const key = t.key();
-      const seen = [];
-      const contender = async () => {
-        for (let attempt = 0; attempt < 20; attempt++) {
-          const lock = await backend.acquire({ key, ttlMs: 60_000 });
-          if (!lock.ok) continue;
-          seen.push(lock.fence);
-          await lock.release();
-        }
-      };
-      await Promise.all(Array.from({ length: 8 }, contender));
-      expect(seen.length).toBeGreaterThan(0);
-      expect(seen).toEqual([...new Set(seen)].sort());
-    });
-
     if (t.shared) {
       test("they survive a new backend on the same data", async () => {
         const key = t.key();

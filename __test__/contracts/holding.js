@@ -2,9 +2,17 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { LockError, lock } from "../fixtures/api.js";
+import { LockError, hold, lock } from "../fixtures/api.js";
 import { ENDING_FORMS, FORMS } from "../fixtures/forms.js";
-import { NOISE_MS, aborted, until, untilFree, watchUntilFree } from "../fixtures/wait.js";
+import {
+  NOISE_MS,
+  aborted,
+  deferred,
+  turn,
+  until,
+  untilFree,
+  watchUntilFree,
+} from "../fixtures/wait.js";
 import { rejection } from "./setup.js";
 
 // A clock of another kind, or of a server, may differ by that much from ours.
@@ -148,6 +156,50 @@ export function holding(t) {
         minHoldMs: 300,
       });
       expect(await backend.isLocked({ key })).toBe(false);
+    });
+
+    test("an extension that arrives after the release does not cut it short", async () => {
+      const backend = await t.isolated();
+      const key = t.key();
+      const minHoldMs = 60_000;
+      const { extend } = backend;
+      const gate = deferred();
+      let asked = 0;
+      backend.extend = async (opts) => {
+        asked += 1;
+        if (asked === 1) await gate.promise;
+        return extend(opts);
+      };
+      const held = await hold(backend, { key, ttlMs: 30_000, minHoldMs });
+      const extending = held.extend(10_000);
+      await until(() => asked === 1, "the extension to be on its way");
+      const releasing = held.release();
+      for (let i = 0; i < 10; i++) await turn();
+      gate.resolve();
+      await Promise.all([extending, releasing]);
+      expect((await releasing).ok).toBe(true);
+      expect(asked).toBe(2);
+      const info = await backend.lookup({ key });
+      expect(info.expiresAtMs - info.acquiredAtMs).toBeGreaterThan(minHoldMs - NOISE_MS);
+    });
+
+    // Heartbeats of the engine itself. Where the store takes its time to answer, many of them are in
+    // flight when the work ends.
+    test("a heartbeat in flight does not cut it short", async () => {
+      const backend = await t.backend();
+      const [ttlMs, minHoldMs] = [1_500, 60_000];
+      const ending = async (number) => {
+        const key = t.key();
+        const held = await hold(backend, { key, ttlMs, minHoldMs, autoExtend: true });
+        await sleep(ttlMs / 3 - 20 + number / 5);
+        const { ok } = await held.release();
+        // On a busy machine it may be lost before.
+        if (!ok) return minHoldMs;
+        const info = await backend.lookup({ key });
+        return info === null ? 0 : info.expiresAtMs - info.acquiredAtMs;
+      };
+      const kept = await Promise.all(Array.from({ length: 200 }, (_, number) => ending(number)));
+      expect(Math.min(...kept)).toBeGreaterThan(minHoldMs - NOISE_MS);
     });
 
     test("longer than the ttl: the lock is kept all the same", async () => {

@@ -98,6 +98,11 @@ export function lockAcquisition(t) {
       expect(error).toBeInstanceOf(LockError);
       expect(error.code).toBe("AcquisitionTimeout");
       expect(error.message).toContain("Failed to acquire lock");
+      expect(error.message).toContain("acquisition.timeoutMs (200) ran out while another holder");
+      // What is reached through JavaScript does not say how long the lease lasts.
+      if (!t.needsLoop) {
+        expect(error.message).toMatch(/Its lease ends in \d+\.\d s unless it is extended/);
+      }
       expect(error.message).not.toContain(key);
       // It used the time it had. A timer may fire a millisecond early.
       const took = performance.now() - askedAt;

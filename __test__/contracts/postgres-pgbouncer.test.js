@@ -3,6 +3,9 @@ import { startPgBouncer, startPostgres } from "../../scripts/servers.mjs";
 import { open, tables } from "../postgres/open.js";
 import { contract } from "./suite.js";
 
+/** Many backends connect at once, which takes its time on a busy machine. */
+const PATIENT = { connectTimeoutMs: 20_000, operationTimeoutMs: 20_000 };
+
 let server, bouncer;
 beforeAll(async () => {
   server = await startPostgres({ password: "secret" });
@@ -14,5 +17,6 @@ afterAll(async () => {
 });
 
 contract("postgres behind PgBouncer in transaction mode", {
-  make: (options, namespace) => open({ url: bouncer.url, ...tables(namespace), ...options }),
+  make: (options, namespace) =>
+    open({ url: bouncer.url, ...PATIENT, ...tables(namespace), ...options }),
 });

@@ -4,7 +4,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { LockError, lock, owns, withTelemetry } from "../fixtures/api.js";
-import { NOISE_MS, aborted, until, untilFree } from "../fixtures/wait.js";
+import { ENDING_FORMS, FORMS } from "../fixtures/forms.js";
+import { NOISE_MS, aborted, deferred, until, untilFree } from "../fixtures/wait.js";
 import { rejection } from "./setup.js";
 
 const LIMIT_MS = 600;
@@ -35,10 +36,8 @@ function expectCode(error, code) {
  * @param {(server: any, options: object) => any} spec.open a backend on it
  * @param {(server: any) => string} spec.place how messages name it
  * @param {boolean} [spec.keepsLocks] its locks survive its death (default true)
- * @param {boolean} [spec.triesToConnect] a server that refuses connections is tried again for
- *   `connectTimeoutMs`, and not given up at once (default false)
  */
-export function serverDeath({ start, open, place, keepsLocks = true, triesToConnect = false }) {
+export function serverDeath({ start, open, place, keepsLocks = true }) {
   let server;
   let opened = [];
   let keys = 0;
@@ -141,6 +140,24 @@ export function serverDeath({ start, open, place, keepsLocks = true, triesToConn
       expect(took).toBeLessThan(3_000 + NOISE_MS);
     }, 60_000);
 
+    // Until then some of its attempts end with their connection, and others are refused one.
+    test("the server restarts while attempts are made all the time: the wait goes on", async () => {
+      const holder = await connect({ connectTimeoutMs: 20_000 });
+      const waiter = await connect({ connectTimeoutMs: 20_000, operationTimeoutMs: 5_000 });
+      const key = newKey();
+      const held = await holder.acquire({ key, ttlMs: 60_000 });
+      const config = { key, acquisition: { ...EAGER, retryDelayMs: 5 } };
+      const waiting = Array.from({ length: 4 }, () => lock(waiter, () => "done", config));
+      for (let time = 0; time < 3; time++) {
+        await sleep(200);
+        await server.kill();
+        await sleep(200);
+        await server.restart();
+      }
+      if (keepsLocks) await again(() => holder.release({ lockId: held.lockId }));
+      expect(await Promise.all(waiting)).toEqual(Array(4).fill("done"));
+    }, 60_000);
+
     test("the server stays dead: told as soon as an attempt could not be made", async () => {
       const backend = await connect();
       const key = newKey();
@@ -159,27 +176,25 @@ export function serverDeath({ start, open, place, keepsLocks = true, triesToConn
       await backend.isLocked({ key: "k" });
       await stop();
       const acquisition = { timeoutMs: 400 };
-      return measured(rejection(lock(backend, never, { key: newKey(), acquisition })));
+      // From before the call: a busy thread may need a while for the call itself.
+      const from = performance.now();
+      const result = await rejection(lock(backend, never, { key: newKey(), acquisition }));
+      return { result, took: performance.now() - from };
     };
     const expectWall = ({ result, took }) => {
       expectCode(result, "AcquisitionTimeout");
       expect(result.message).toContain("Failed to acquire lock");
       expect(result.message).toContain("did not answer");
-      expect(result.message).not.toContain("another holds it");
+      expect(result.message).not.toContain("another holder");
       expect(took).toBeGreaterThanOrEqual(390);
       expect(took).toBeLessThan(400 + NOISE_MS);
     };
 
-    test("the server is dead before the first attempt: the wall, or at once, and why", async () => {
+    test("the server is dead before the first attempt: the wall is hit, and why", async () => {
       const { result, took } = await waitForWall(() => server.kill());
+      expectWall({ result, took });
       expect(result.message).toContain(place(server));
-      if (triesToConnect) {
-        expectWall({ result, took });
-        expectCode(result.cause, "ServiceUnavailable");
-      } else {
-        expectCode(result, "ServiceUnavailable");
-        expect(took).toBeLessThan(400 + NOISE_MS);
-      }
+      expectCode(result.cause, "ServiceUnavailable");
     });
 
     test("the server stands still: the wall is hit, and why", async () => {
@@ -242,36 +257,40 @@ export function serverDeath({ start, open, place, keepsLocks = true, triesToConn
       ["stays dead", () => server.kill(), "ServiceUnavailable"],
       ["stands still", standStill, "NetworkTimeout"],
     ])(
-      "the server %s: LockLost in time, and the end is told",
+      "the server %s: LockLost in time, nobody waits for the release, and its failure is told",
       async (_, stop, code) => {
-        const failures = [];
         const backend = await connect();
-        const key = newKey();
-        let lostAt;
-        const outcome = await lock(
-          backend,
-          async ({ signal, isHeld }) => {
-            const since = performance.now();
-            await stop();
-            const reason = await aborted(signal);
-            lostAt = performance.now();
-            expectCode(reason, "LockLost");
-            expectCode(reason.cause, code);
-            expect(isHeld()).toBe(false);
-            // Since the last heartbeat that came through.
-            expect(lostAt - since).toBeGreaterThan((2_000 * 2) / 3 - 100);
-            expect(lostAt - since).toBeLessThan(2_000 + NOISE_MS);
-            return "done";
-          },
-          {
-            ...{ key, ttlMs: 2_000, autoExtend: true },
-            onReleaseError: (error) => failures.push(error),
-          },
-        );
-        expect(performance.now() - lostAt).toBeLessThan(2 * LIMIT_MS + NOISE_MS);
-        expect(outcome).toBe("done");
-        expect(failures).toHaveLength(1);
-        expectCode(failures[0], code);
+        const allHeld = deferred();
+        let held = 0;
+        let stopping;
+        const work = async ({ signal, isHeld }) => {
+          held += 1;
+          if (held === ENDING_FORMS.length) allHeld.resolve();
+          await allHeld.promise;
+          const since = performance.now();
+          await (stopping ??= stop());
+          const reason = await aborted(signal);
+          const lostAfter = performance.now() - since;
+          expectCode(reason, "LockLost");
+          expectCode(reason.cause, code);
+          expect(isHeld()).toBe(false);
+          // Since the last heartbeat that came through.
+          expect(lostAfter).toBeGreaterThan((2_000 * 2) / 3 - 100);
+          expect(lostAfter).toBeLessThan(2_000 + NOISE_MS);
+          return "done";
+        };
+        const lose = async (form) => {
+          const failures = [];
+          const config = { key: newKey(), ttlMs: 2_000, autoExtend: true };
+          const onReleaseError = (error) => failures.push(error);
+          expect(await FORMS[form](backend, { ...config, onReleaseError }, work)).toBe("done");
+          // The release is still waiting for the server.
+          expect(failures).toEqual([]);
+          await until(() => failures.length > 0, "the release to fail");
+          expect(failures).toHaveLength(1);
+          expectCode(failures[0], code);
+        };
+        await Promise.all(ENDING_FORMS.map(lose));
       },
       60_000,
     );

@@ -49,6 +49,14 @@ export function setup({
     backend: () => (main ??= open()),
     /** One more on the same namespace. */
     another: (options) => open(options),
+    /** One more on the same namespace, to which nothing refers but the caller. */
+    forgotten: (options = {}) => make(options, namespace),
+    /** Lends backends on the same namespace to tests, and takes them back in place of closing them. */
+    pool() {
+      const idle = [];
+      const create = async () => idle.pop() ?? (await open());
+      return { create, cleanUp: (backend) => idle.push(backend) };
+    },
     /** One that sees nothing of the others. */
     isolated: (options) => open(options, `t_${unique()}`),
     /** A key that no other test uses. */

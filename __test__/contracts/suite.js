@@ -2,6 +2,7 @@
 // A backend joins with a file of its own that calls `contract(name, spec)`; setup.js describes `spec`.
 
 import { describe, expect, test } from "vitest";
+import { testBackend } from "../../js/testing.js";
 import { abort } from "./abort.js";
 import { close } from "./close.js";
 import { closing } from "./closing.js";
@@ -16,6 +17,7 @@ import { fences } from "./fences.js";
 import { forms } from "./forms.js";
 import { holding } from "./holding.js";
 import { keys } from "./keys.js";
+import { labels } from "./labels.js";
 import { leading } from "./leading.js";
 import { lifecycle } from "./lifecycle.js";
 import { lockAcquisition } from "./lock-acquisition.js";
@@ -27,6 +29,7 @@ import { outliving } from "./outliving.js";
 import { EXPECTED, scenario } from "./scenario.js";
 import { setup } from "./setup.js";
 import { telemetry } from "./telemetry.js";
+import { unreachable } from "./unreachable.js";
 import { watching } from "./watching.js";
 
 const PARTS = [
@@ -47,6 +50,7 @@ const PARTS = [
   concurrency,
   close,
   looking,
+  labels,
   // Side by side: these mostly wait for the clock.
   expiry,
   lockLoss,
@@ -55,11 +59,24 @@ const PARTS = [
   leading,
   events,
   closing,
+  unreachable,
 ];
+
+/** Long enough for a heartbeat on a machine that is busy. */
+const PUBLIC_TTL_MS = 1_000;
 
 export function contract(name, spec) {
   describe(name, () => {
     const t = setup(spec);
+    // What people who write a backend test theirs with. Side by side: it mostly waits for the clock.
+    testBackend({
+      describe: describe.concurrent,
+      test,
+      ...t.pool(),
+      shared: t.shared,
+      toleranceMs: t.toleranceMs,
+      ttlMs: PUBLIC_TTL_MS,
+    });
     for (const part of PARTS) part(t);
 
     test("the scripted scenario gives the same transcript as everywhere", async () => {

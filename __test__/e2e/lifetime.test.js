@@ -1,4 +1,4 @@
-// When a process may end: an idle backend does not keep it alive, an operation that is pending does.
+// When a process may end: an idle backend does not keep it alive, but a pending operation does.
 
 import { expect, test } from "vitest";
 import { JS, run } from "../fixtures/node.js";
@@ -14,11 +14,11 @@ const program = (body) =>
 
 const CLEAN = { code: 0, signal: null, stderr: "" };
 
-test("a backend that was never used", async () => {
+test("an unused backend does not keep the process alive", async () => {
   expect(await program("")).toMatchObject({ ...CLEAN, stdout: "exit\n" });
 });
 
-test("a backend that was used and not closed, its lock still held", async () => {
+test("an open backend with a held lock does not keep the process alive", async () => {
   const result = await program(`
     await backend.acquire({ key: "k", ttlMs: 600_000 });
     console.log("done");
@@ -26,7 +26,7 @@ test("a backend that was used and not closed, its lock still held", async () => 
   expect(result).toMatchObject({ ...CLEAN, stdout: "done\nexit\n" });
 });
 
-test("a lock() that waits keeps the process until it ends", async () => {
+test("a waiting lock() keeps the process alive until it ends", async () => {
   const result = await program(`
     await backend.acquire({ key: "k", ttlMs: 1 });
     const acquisition = { timeoutMs: 60_000, retryDelayMs: 100, maxRetries: 1000, backoff: "fixed" };
@@ -35,7 +35,7 @@ test("a lock() that waits keeps the process until it ends", async () => {
   expect(result).toMatchObject({ ...CLEAN, stdout: "entered\nexit\n" });
 });
 
-test("a lock() that waits in vain keeps the process until it gives up", async () => {
+test("a waiting lock() keeps the process alive until it gives up", async () => {
   const result = await program(`
     await backend.acquire({ key: "k", ttlMs: 600_000 });
     lock(backend, () => {}, { key: "k", acquisition: { timeoutMs: 300 } })
@@ -44,7 +44,7 @@ test("a lock() that waits in vain keeps the process until it gives up", async ()
   expect(result).toMatchObject({ ...CLEAN, stdout: "AcquisitionTimeout\nexit\n" });
 });
 
-test("an aborted wait lets the process go", async () => {
+test("an aborted wait lets the process end", async () => {
   const result = await program(`
     await backend.acquire({ key: "k", ttlMs: 600_000 });
     const controller = new AbortController();
@@ -56,7 +56,7 @@ test("an aborted wait lets the process go", async () => {
   expect(result).toMatchObject({ ...CLEAN, stdout: "Aborted\nexit\n" });
 });
 
-test("what lock() leaves behind does not keep the process", async () => {
+test("a finished lock() does not keep the process alive", async () => {
   const result = await program(`
     await lock(backend, () => {}, { key: "a", ttlMs: 600_000 });
     await lock(backend, () => {}, { key: "b", ttlMs: 600_000, autoExtend: true });
@@ -65,7 +65,7 @@ test("what lock() leaves behind does not keep the process", async () => {
   expect(result).toMatchObject({ ...CLEAN, stdout: "done\nexit\n" });
 });
 
-test("a heartbeat does not keep the process when the work it protects does not", async () => {
+test("a heartbeat does not keep the process alive", async () => {
   const result = await program(`
     lock(backend, () => new Promise(() => {}), { key: "k", ttlMs: 600_000, autoExtend: true });
     await new Promise((resolve) => setTimeout(resolve, 50));
@@ -74,7 +74,7 @@ test("a heartbeat does not keep the process when the work it protects does not",
   expect(result).toMatchObject({ ...CLEAN, stdout: "done\nexit\n" });
 });
 
-test("process.exit() in the middle of everything", async () => {
+test("process.exit() works while operations are pending", async () => {
   const result = await program(`
     await backend.acquire({ key: "k", ttlMs: 600_000 });
     for (let i = 0; i < 100; i++) lock(backend, () => {}, { key: "k" }).catch(() => {});

@@ -1,4 +1,4 @@
-// What the loader says when the native part cannot be had, and what works without it.
+// The loader's errors if the native addon cannot be loaded, and what works without it.
 
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,9 +12,13 @@ const built = platformPackages().find(({ manifest }) =>
   existsSync(join(ROOT, "js/native", manifest.main)),
 );
 const addon = join(ROOT, "js/native", built.manifest.main);
-const NOT_INSTALLED = `SyncGuard's native part is missing: the package ${built.name} is not installed. Install with optional dependencies, on the kind of machine that it runs on. For a bundle that runs without node_modules see docs/bundlers.md of the package`;
+const NOT_INSTALLED = `SyncGuard's native part is missing: the package ${built.name} is not installed. Install with optional dependencies, on the kind of machine that it runs on. A bundle that runs without node_modules needs the file beside it, or its path in SYNCGUARD_ADDON: see docs/bundlers.md of the package`;
 
-/** A program whose node_modules have the package, and of the native part what a test puts there. */
+const onLinux = process.platform === "linux";
+const forOtherLibc = (name) =>
+  name.endsWith("gnu") ? name.replace(/gnu$/, "musl") : name.replace(/musl$/, "gnu");
+
+/** A program with the package in its node_modules. A test adds the native addon, or parts of it. */
 let app;
 beforeEach(() => {
   app = mkdtempSync(join(tmpdir(), "syncguard-loader-"));
@@ -32,7 +36,7 @@ function install(name, main, content) {
   return join(folder, main);
 }
 
-/** Where a backend is opened; `[code, message, message of the cause, all that is shown]`. */
+/** Opens a backend. Returns `[code, message, message of the cause, everything that is printed]`. */
 async function open({ before = "", ...options } = {}) {
   const program = `${before}
     const { LockError, lock } = require("syncguard");
@@ -100,8 +104,8 @@ describe("not found", () => {
     });
   });
 
-  test.skipIf(!built.platform.endsWith("-gnu"))("only the one for another libc is", async () => {
-    install(built.name.replace(/gnu$/, "musl"), "addon.node", "not for this libc");
+  test.skipIf(!onLinux)("only the one for another libc is", async () => {
+    install(forOtherLibc(built.name), "addon.node", "not for this libc");
     expect(await open()).toMatchObject({ code: "Internal", message: NOT_INSTALLED });
   });
 
@@ -129,6 +133,64 @@ describe("not found", () => {
       message: `SYNCGUARD_ADDON names a file that cannot be loaded as SyncGuard's native part: ${file}`,
       cause: expect.stringContaining("mine.node"),
     });
+  });
+});
+
+describe("whatever needs it says the same", () => {
+  const WAYS = {
+    "lock()": 'require("syncguard").lock(() => {}, { key })',
+    "tryLock()": 'require("syncguard").tryLock(() => {}, { key })',
+    "hold()": 'require("syncguard").hold({ key })',
+    "tryHold()": 'require("syncguard").tryHold({ key })',
+    "lead()": 'require("syncguard").lead(() => {}, { key })',
+    "lock() on a backend of one's own":
+      'require("syncguard").lock({ acquire: async () => {}, release: async () => {} }, () => {}, { key })',
+    "createBackend()": 'require("syncguard").createBackend("redis://127.0.0.1:1")',
+    "createLock()": 'require("syncguard").createLock("postgres://127.0.0.1:1/db")',
+    "createRedisBackend()": 'require("syncguard/redis").createRedisBackend()',
+    "createPostgresBackend()": 'require("syncguard/postgres").createPostgresBackend()',
+    "setupSchema()": 'require("syncguard/postgres").setupSchema()',
+    "createFirestoreBackend()":
+      'require("syncguard/firestore").createFirestoreBackend({ projectId: "p" })',
+    "createSqliteBackend()": 'require("syncguard/sqlite").createSqliteBackend()',
+    "createMemoryBackend()": 'require("syncguard/memory").createMemoryBackend()',
+    "hashKey()": 'require("syncguard/common").hashKey(key)',
+  };
+
+  test.each(["", "redis://127.0.0.1:1"])("every function, with SYNCGUARD_URL=%s", async (url) => {
+    const attempts = Object.entries(WAYS).map(
+      ([name, source]) => `attempt(${JSON.stringify(name)}, async (key) => ${source})`,
+    );
+    const program = `
+      const attempt = (name, call) => call("k").catch(({ code, message }) => [name, code, message]);
+      Promise.all([${attempts}]).then((all) => console.log(JSON.stringify(all)));
+    `;
+    const env = { SYNCGUARD_URL: url };
+    const { stdout, stderr } = await node(["--eval", program], { cwd: app, env });
+    expect(stderr).toBe("");
+    expect(JSON.parse(stdout)).toEqual(
+      Object.keys(WAYS).map((name) => [name, "Internal", NOT_INSTALLED]),
+    );
+  });
+
+  test("the command", async () => {
+    const cli = join(app, "node_modules/syncguard/dist/cli.js");
+    for (const url of ["", "redis://127.0.0.1:1"]) {
+      const ended = await node([cli, "ls"], { cwd: app, env: { SYNCGUARD_URL: url } });
+      expect(ended).toMatchObject({
+        code: 69,
+        stdout: "",
+        stderr: `syncguard: ${NOT_INSTALLED} (Internal).\n`,
+      });
+    }
+  });
+
+  test("but a URL that is wrong is still what is wrong", async () => {
+    const program = `require("syncguard").hold({ key: "k" }).catch(({ code, message }) => console.log(code, message));`;
+    const env = { SYNCGUARD_URL: "http://somebody:s3cret@h" };
+    const { stdout } = await node(["--eval", program], { cwd: app, env });
+    expect(stdout).toMatch(/^InvalidArgument SYNCGUARD_URL: No backend for this URL/);
+    expect(stdout).not.toMatch(/s3cret|somebody/);
   });
 });
 

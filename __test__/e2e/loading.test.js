@@ -1,4 +1,4 @@
-// One package, whichever way and however often it is loaded.
+// There is one instance of the package, however and however often it is loaded.
 
 import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -30,7 +30,7 @@ test("import and require give the same module, with one LockError", async () => 
   expect(JSON.parse(result.stdout)).toEqual([true, true, true, true, true, 7]);
 });
 
-test("require() alone, without a warning", async () => {
+test("require() works without a warning", async () => {
   const result = await node([
     "--input-type=commonjs",
     "--eval",
@@ -51,7 +51,7 @@ test.each(["syncguard", "syncguard/common", "syncguard/memory"])(
   },
 );
 
-test("two copies of the package in one process", async () => {
+test("two copies of the package work in one process", async () => {
   // As when two dependencies each bring their own: the addon is then loaded from two files.
   const folder = await mkdtemp(join(tmpdir(), "syncguard-copy-"));
   try {

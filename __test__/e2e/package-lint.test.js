@@ -1,4 +1,4 @@
-// What those say who look at packages: types and modules fit together for every way to resolve them.
+// Runs package linters: types and modules must match for every kind of resolution.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,7 +19,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test("publint finds nothing, neither in the package nor in the one of this platform", async () => {
+test("publint finds no problems in the package and the platform package", async () => {
   for (const { manifest, data } of packed) {
     const tarball = data.buffer.slice(data.byteOffset, data.byteOffset + data.length);
     const { messages } = await publint({ pack: { tarball }, strict: true });
@@ -27,7 +27,7 @@ test("publint finds nothing, neither in the package nor in the one of this platf
   }
 });
 
-test("the types are right for each way to resolve them, node10 too", async () => {
+test("the types are right for every kind of resolution, including node10", async () => {
   const { manifest, data } = packed.at(-1);
   const result = await checkPackage(createPackageFromTarballData(data));
   expect(result.problems).toEqual([]);

@@ -1,5 +1,5 @@
-// What belongs to platforms and can be checked on any: their packages, and the workflows that build,
-// try and publish them.
+// The parts of platform support that can be checked on any platform: the packages, and the workflows
+// that build, test and publish them.
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// A dependency on the git repository, which npm prepares on the machine of who installs it.
+// A dependency on the git repository, which npm builds on the user's machine.
 
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,16 +16,16 @@ afterAll(() => rmSync(checkout, { recursive: true, force: true }));
 
 const prepare = (cwd, env) => node(["scripts/prepare.mjs"], { cwd, env: { PATH: "", ...env } });
 
-test("needs Rust, and says so in one sentence", async () => {
+test("says in one sentence that Rust is missing", async () => {
   expect(await prepare(checkout)).toMatchObject({
     code: 1,
     stdout: "",
     stderr:
-      "SyncGuard as a git dependency is built on this machine, which needs Rust (cargo): install it, or depend on a released version instead.\n",
+      "A git dependency on SyncGuard is built on your machine, but `cargo` was not found: install Rust, or depend on a released version.\n",
   });
 });
 
-test("is not for a checkout, unless npm makes a dependency of it", async () => {
+test("does nothing in a checkout, unless npm prepares it as a dependency", async () => {
   const nothing = { code: 0, stdout: "", stderr: "" };
   const prepared = { _PACOTE_NO_PREPARE_: undefined };
   expect(await prepare(ROOT, prepared)).toMatchObject(nothing);

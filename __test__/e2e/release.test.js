@@ -1,4 +1,4 @@
-// The steps of a release, with stand-ins for the addons. Nothing is published.
+// The steps of a release, with fake addons. Nothing is published.
 
 import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const packages = platformPackages();
 const { name, version } = manifest();
 
-test("every platform has machines to build and to try it on", () => {
+test("every platform has machines to build and test it", () => {
   expect(plan().map(({ target }) => target)).toEqual(manifest().napi.targets);
   for (const { builds, tries } of plan()) expect([builds, tries]).not.toContain(undefined);
   const unknown = [{ target: "sparc-sun-solaris", platform: "solaris-sparc" }];
@@ -37,7 +37,7 @@ describe("packed", () => {
     expect(tarballs(packed).map((file) => basename(file))).toEqual(files);
   });
 
-  test("a platform whose addon is missing stops it", async () => {
+  test("a missing addon stops the release", async () => {
     const [{ manifest }] = packages;
     rmSync(join(addons, manifest.main));
     await expect(packRelease(addons, packed)).rejects.toThrow(`There is no ${manifest.main}`);
@@ -51,7 +51,7 @@ describe("packed", () => {
     const project = { version, repository: "owner/repository" };
     const said = () => print.mock.calls.map(([line]) => line);
 
-    test("a dry run says what it would do and does nothing", async () => {
+    test("a dry run prints the commands and runs none", async () => {
       const run = vi.fn();
       await publish(packed, { dryRun: true, run, project: { version } });
       expect(run).not.toHaveBeenCalled();
@@ -75,7 +75,7 @@ describe("packed", () => {
       expect(run).not.toHaveBeenCalled();
     });
 
-    test("nothing is published when the last tarball is missing", async () => {
+    test("nothing is published if the last tarball is missing", async () => {
       const run = vi.fn();
       const last = tarball(packed, name);
       renameSync(last, `${last}.away`);

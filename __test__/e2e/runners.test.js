@@ -1,5 +1,5 @@
-// The package in people's own tests, with the runners that they use: fake timers drive a user's own
-// backend, and a memory backend that lives in JavaScript's time.
+// The package in users' tests with common test runners: fake timers drive a custom backend, and a
+// memory backend with `clock: "javascript"`.
 
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,6 +1,6 @@
-// The stress run itself: it passes on a backend that works and finds what is wrong with others.
+// Tests the stress run: it passes on a correct backend and finds the bugs of others.
 
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { formatFence, generateLockId } from "../fixtures/api.js";
 import { OverlapChecker } from "../fixtures/overlap.js";
 import { checkLog } from "../fixtures/stress/log.js";
@@ -9,31 +9,34 @@ import { serve } from "../fixtures/stress/shared-backend.js";
 
 const module = new URL("../fixtures/stress/shared-backend.js", import.meta.url);
 
-describe("several processes, some of them killed", () => {
-  let server;
-  afterEach(() => server.close());
+// Run concurrently, because these tests mostly wait for the clock.
+describe.concurrent("several processes, some of them killed", () => {
   const run = async (operations) => {
-    server = await serve(operations);
-    return stress({
-      module,
-      config: server.config,
-      processes: 3,
-      workers: 30,
-      keys: 3,
-      seconds: 6,
-      kills: 2,
-      ttlMs: 1_000,
-    });
+    const server = await serve(operations);
+    try {
+      return await stress({
+        module,
+        config: server.config,
+        processes: 3,
+        workers: 30,
+        keys: 3,
+        seconds: 6,
+        kills: 2,
+        ttlMs: 1_000,
+      });
+    } finally {
+      await server.close();
+    }
   };
 
-  test("a backend that works", async () => {
+  test("a correct backend passes", async () => {
     const report = await run();
     expect(report.violations).toEqual([]);
     expect(report.sections).toBeGreaterThan(10);
     expect(Object.keys(report.perKey)).toHaveLength(3);
   }, 120_000);
 
-  test("a backend that grants to everybody is found out", async () => {
+  test("a backend that grants every acquire fails", async () => {
     let count = 0;
     const report = await run({
       acquire: async ({ ttlMs }) => ({
@@ -46,7 +49,7 @@ describe("several processes, some of them killed", () => {
     expect(report.violations.join("\n")).toContain("was inside");
   }, 120_000);
 
-  test("a backend that never frees is found out", async () => {
+  test("a backend that never releases fails", async () => {
     const report = await run({ isLocked: async () => true });
     expect(report.violations).toHaveLength(3);
     expect(report.violations[0]).toContain("still locked");
@@ -59,29 +62,29 @@ describe("the check of the record", () => {
     `B ${section} ${key} ${fence} ${expires} ${time}`;
   const check = (...lines) => checkLog(lines.join("\n")).violations;
 
-  test("one after the other is fine, on different keys at once too", () => {
+  test("sequential holders pass, and so do simultaneous holders of different keys", () => {
     expect(check(begin("a", "1"), "E a", begin("b", "2"), "E b")).toEqual([]);
     expect(check(begin("a", "1"), begin("b", "1", { key: "other" }), "E a", "E b")).toEqual([]);
   });
-  test("two inside", () => {
+  test("two simultaneous holders fail", () => {
     expect(check(begin("a", "1"), begin("b", "2"), "E a", "E b")).toHaveLength(1);
   });
-  test("two inside, the first was killed: fine only when its lock has expired", () => {
+  test("a holder after a killed one passes only if the lock has expired", () => {
     const dead = begin("a", "1", { expires: 500 });
     expect(check(dead, begin("b", "2", { time: 600 }), "E b")).toEqual([]);
     expect(check(dead, begin("b", "2", { time: 400 }), "E b")).toHaveLength(1);
   });
-  test("fences that repeat or go back", () => {
+  test("fences that repeat or decrease fail", () => {
     expect(check(begin("a", "2"), "E a", begin("b", "1"), "E b")).toHaveLength(1);
     expect(check(begin("a", "1"), "E a", begin("b", "1"), "E b")).toHaveLength(2);
   });
-  test("an end without a beginning", () => {
+  test("an end without a beginning fails", () => {
     expect(check("E a")).toHaveLength(1);
   });
 });
 
 describe("the check inside one process", () => {
-  test("finds overlap and fences that do not grow", () => {
+  test("finds overlaps and fences that do not rise", () => {
     const checker = new OverlapChecker();
     const leave = checker.enter("k", "1");
     checker.enter("other", "1")();

@@ -1,5 +1,5 @@
-// Worker threads: several at once, and terminated in the middle of their work. In a process of its
-// own, because what could go wrong is that the whole process goes down.
+// Worker threads: several at once, and terminated in the middle of their work. They run in a separate
+// process, because a bug could crash the whole process.
 
 import { expect, test } from "vitest";
 import { run } from "../fixtures/node.js";
@@ -16,7 +16,7 @@ const program = (body) =>
   ${body}
 `);
 
-test("several at once, the main thread among them", async () => {
+test("several threads and the main thread work at once", async () => {
   const result = await program(`
     const results = Array.from({ length: 4 }, async () => {
       const worker = start(20);
@@ -34,7 +34,7 @@ test("several at once, the main thread among them", async () => {
   expect(result.stdout).toBe("200 0\n".repeat(4));
 });
 
-test("terminated in the middle, again and again", async () => {
+test("threads can be terminated repeatedly while they work", async () => {
   const result = await program(`
     const backend = createMemoryBackend();
     const holder = await backend.acquire({ key: "k", ttlMs: 600_000 });
@@ -53,7 +53,7 @@ test("terminated in the middle, again and again", async () => {
   expect(result).toMatchObject({ code: 0, signal: null, stderr: "", stdout: "survived\n" });
 }, 180_000);
 
-test("terminated while it loads", async () => {
+test("a thread can be terminated while it loads the package", async () => {
   const result = await program(`
     for (let round = 0; round < 10; round++) {
       const worker = start(1e9);

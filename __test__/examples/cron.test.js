@@ -1,4 +1,4 @@
-// A job that two hosts start.
+// Tests the example of a job that two hosts start.
 
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
@@ -9,18 +9,18 @@ const fence = (number) => String(number).padStart(15, "0");
 
 const done = (job, number) => ({
   code: 0,
-  lines: [`${job} runs, fence ${fence(number)}`, `${job} is done`],
+  lines: [`${job} is running, fence ${fence(number)}`, `${job} is done`],
 });
 const skipped = (job) => ({ code: 0, lines: [`${job} is run by another host`] });
 
-test("of two that start at once, one runs it", async () => {
+test("only one of two hosts that start at once runs the job", async () => {
   const job = randomUUID();
   const both = await Promise.all([run("cron", [job], env), run("cron", [job], env)]);
   both.sort((one, other) => other.lines.length - one.lines.length);
   expect(both).toEqual([done(job, 1), skipped(job)]);
 });
 
-test("one that starts when the other is done skips it, until the time is over", async () => {
+test("a host that starts after the other has finished skips the job until minHoldMs is over", async () => {
   const [job, short] = [randomUUID(), randomUUID()];
   expect(await run("cron", [job], env)).toEqual(done(job, 1));
   expect(await run("cron", [job], env)).toEqual(skipped(job));

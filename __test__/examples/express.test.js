@@ -1,4 +1,4 @@
-// Two servers of the Express example, which share their locks.
+// Runs two servers of the Express example, which share their locks.
 
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeEach, expect, test } from "vitest";
@@ -25,9 +25,9 @@ async function serve() {
   return { ...program, post };
 }
 
-const untilLocked = (key) => until(() => backend.isLocked({ key }), "the request to be at work");
+const untilLocked = (key) => until(() => backend.isLocked({ key }), "the request to hold the lock");
 
-test("a request skips what another is at", async () => {
+test("a request is refused while another holds the lock", async () => {
   const name = randomUUID();
   const first = here.post(`/reports/${name}?ms=3000`);
   await untilLocked(`report:${name}`);
@@ -36,14 +36,14 @@ test("a request skips what another is at", async () => {
   expect(await there.post(`/reports/${name}?ms=0`)).toMatchObject({ status: 200 });
 });
 
-test("requests wait for their turns", async () => {
+test("requests wait for their turn", async () => {
   const path = `/accounts/${randomUUID()}/pay?ms=100`;
   const answers = await Promise.all([here, there, here].map((server) => server.post(path)));
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
   expect(answers.map(({ body }) => Number(body.fence)).sort()).toEqual([1, 2, 3]);
 });
 
-test("a request that waits for too long is told to come again", async () => {
+test("a request that waits for too long gets 503 and a Retry-After header", async () => {
   const id = randomUUID();
   const first = here.post(`/accounts/${id}/pay?ms=6000`);
   await untilLocked(`account:${id}`);
@@ -51,7 +51,7 @@ test("a request that waits for too long is told to come again", async () => {
   expect(await first).toMatchObject({ status: 200, body: { paid: true } });
 });
 
-test("a request whose client has gone gives its lock back", async () => {
+test("a request releases its lock when its client disconnects", async () => {
   const id = randomUUID();
   const client = new AbortController();
   const first = here.post(`/accounts/${id}/pay?ms=600000`, { signal: client.signal });
@@ -64,7 +64,7 @@ test("a request whose client has gone gives its lock back", async () => {
   expect(await here.exit()).toEqual({ code: 0, lines: [expect.stringMatching(/^listening/)] });
 });
 
-test("what is under way when the server is told to end is answered", async () => {
+test("pending requests are answered when the server shuts down", async () => {
   const id = randomUUID();
   const last = here.post(`/accounts/${id}/pay?ms=1000`);
   await untilLocked(`account:${id}`);

@@ -1,4 +1,4 @@
-// The fenced write of a file.
+// Tests the fenced write of a file.
 
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// The fenced write in Firestore.
+// Tests the fenced write in Firestore.
 
 import { randomUUID } from "node:crypto";
 import { afterAll } from "vitest";

@@ -1,4 +1,4 @@
-// The fenced write in PostgreSQL.
+// Tests the fenced write in PostgreSQL.
 
 import { randomUUID } from "node:crypto";
 import { afterAll } from "vitest";

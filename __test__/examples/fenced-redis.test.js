@@ -1,4 +1,4 @@
-// The fenced write in Redis.
+// Tests the fenced write in Redis.
 
 import { randomUUID } from "node:crypto";
 import { afterAll } from "vitest";

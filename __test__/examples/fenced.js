@@ -1,17 +1,17 @@
-// What the fenced writes have in common, whatever they write to.
+// The tests that all examples of fenced writes share.
 
 import { expect, test } from "vitest";
 import { run, start } from "./program.js";
 
 /**
  * @param {string} name of the example
- * @param {() => { args: string[], env?: object, stored: () => Promise<object> }} setUp a report that
- *   nobody has written; `stored` reads its `body` and `fence`
+ * @param {() => { args: string[], env?: object, stored: () => Promise<object> }} setUp names a
+ *   report that nobody has written yet; `stored` reads its `body` and `fence`
  */
 export function fencedWrites(name, setUp) {
   const fence = (number) => String(number).padStart(15, "0");
 
-  test("every holder writes, each of them twice", async () => {
+  test("every holder writes twice", async () => {
     const { args, env, stored } = setUp();
     for (const holder of [1, 2]) {
       const { code, lines } = await run(name, [...args, 0], env);
@@ -24,7 +24,7 @@ export function fencedWrites(name, setUp) {
     expect(await stored()).toMatchObject({ fence: fence(2) });
   });
 
-  test("a holder that was paused for too long is refused", async () => {
+  test("a write is refused if its holder was paused for too long", async () => {
     const { args, env, stored } = setUp();
     const paused = start(name, [...args, 5_000], env);
     await paused.line(/in progress/);

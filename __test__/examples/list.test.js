@@ -1,4 +1,4 @@
-// The examples are listed, and can be read as documentation.
+// Checks that the README lists the examples, and that they can be read as documentation.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ const folder = join(ROOT, "examples");
 const read = (name) => readFileSync(join(folder, name), "utf8");
 const programs = readdirSync(folder).filter((name) => name !== "README.md");
 
-test("the list has all of them, and nothing else", () => {
+test("the README lists every example and nothing else", () => {
   const links = [...read("README.md").matchAll(/\]\(([^)]+)\)/g)].map(([, link]) => link);
   expect(links.sort()).toEqual(programs.sort());
 });
@@ -17,7 +17,7 @@ test("the list has all of them, and nothing else", () => {
 describe.each(programs)("%s", (name) => {
   const text = read(name);
 
-  test("says what it is, and is short", () => {
+  test("begins with a comment and is short", () => {
     expect(text).toMatch(/^\/\/ /);
     expect(text.trimEnd().split("\n").length).toBeLessThanOrEqual(80);
   });

@@ -1,4 +1,4 @@
-// An example as its reader would run it: a process of its own, judged by what it prints.
+// Runs an example as a reader would: in its own process, judged by its output.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -17,7 +17,7 @@ afterEach(() => {
 export function start(name, args = [], env = {}) {
   const child = spawn(process.execPath, [`examples/${name}.mjs`, ...args.map(String)], {
     cwd: ROOT,
-    // Not as in a test: frameworks are quieter there.
+    // Frameworks print less in tests, so do not set NODE_ENV.
     env: { ...process.env, NODE_OPTIONS: "", NODE_ENV: undefined, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -32,9 +32,9 @@ export function start(name, args = [], env = {}) {
   });
   return {
     pid: child.pid,
-    /** What it printed so far. */
+    /** The lines printed so far. */
     lines,
-    /** Resolves with the first line that matches; rejects when it ended without one. */
+    /** Resolves with the first matching line; rejects if the program ended without one. */
     line: (pattern) =>
       until(() => {
         const found = lines.find((line) => pattern.test(line));
@@ -44,10 +44,10 @@ export function start(name, args = [], env = {}) {
         return found;
       }, `${name} to print ${pattern}`),
     kill: (signal) => child.kill(signal),
-    /** Resolves when it ended, with its exit code (or signal) and all that it printed. */
+    /** Resolves when the program has ended, with its exit code (or signal) and its output. */
     exit: () => exit,
   };
 }
 
-/** Runs `examples/<name>.mjs` to its end. */
+/** Runs `examples/<name>.mjs` until it ends. */
 export const run = (name, args, env) => start(name, args, env).exit();

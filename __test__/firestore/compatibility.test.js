@@ -98,3 +98,28 @@ test("both together never hand out a fence twice or lose one", async () => {
   const expected = Array.from({ length: 13 }, (_, n) => String(n + 1).padStart(15, "0"));
   expect(fences).toEqual(expected);
 }, 60_000);
+
+test("a holder's label is one more field, which others leave alone", async ({ onTestFinished }) => {
+  const holderLabel = "web-1:42";
+  const labelled = open({ ...names, holderLabel });
+  onTestFinished(() => labelled.close());
+  const held = await labelled.acquire({ key: "labelled", ttlMs });
+  const document = db.collection(names.collection).doc("labelled");
+  expect((await document.get()).data()).toStrictEqual({
+    lockId: held.lockId,
+    expiresAtMs: held.expiresAtMs,
+    acquiredAtMs: held.expiresAtMs - ttlMs,
+    key: "labelled",
+    fence: held.fence,
+    holderLabel,
+  });
+  expect(await theirs.extend({ lockId: held.lockId, ttlMs: 2 * ttlMs })).toMatchObject({
+    ok: true,
+  });
+  expect(await ours.lookup({ key: "labelled" })).toMatchObject({ holderLabel });
+  expect(await theirs.release({ lockId: held.lockId })).toEqual({ ok: true });
+  // Theirs has none.
+  const next = await theirs.acquire({ key: "labelled", ttlMs });
+  expect(await ours.lookup({ key: "labelled" })).not.toHaveProperty("holderLabel");
+  await theirs.release({ lockId: next.lockId });
+});

@@ -1,12 +1,17 @@
 // A server that is silent, slow, or gone.
 
+import { generateKeyPairSync } from "node:crypto";
+import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
+import { createServer } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startFirestore } from "../../scripts/servers.mjs";
+import { rejection } from "../contracts/setup.js";
 import { generateLockId, lock } from "../fixtures/api.js";
 import { OverlapChecker } from "../fixtures/overlap.js";
 import { NOISE_MS, until, untilFree } from "../fixtures/wait.js";
-import { open } from "./open.js";
+import { createFirestoreBackend } from "../../js/firestore.js";
+import { open, PROJECT } from "./open.js";
 
 const ttlMs = 60_000;
 let server, patient, hasty;
@@ -184,23 +189,92 @@ test("the server is killed and comes back in the middle of the load", async () =
   expect(done).toBeGreaterThan(60);
 }, 120_000);
 
-test("without a server every operation fails soon", async () => {
+test("without a server every operation fails after connectTimeoutMs, and says why", async () => {
   await server.kill();
   try {
     const lockId = "A".repeat(22);
     for (const operation of [
-      () => patient.acquire({ key: "gone", ttlMs }),
-      () => patient.release({ lockId }),
-      () => patient.extend({ lockId, ttlMs }),
-      () => patient.isLocked({ key: "gone" }),
-      () => patient.lookup({ lockId }),
+      () => hasty.acquire({ key: "gone", ttlMs }),
+      () => hasty.release({ lockId }),
+      () => hasty.extend({ lockId, ttlMs }),
+      () => hasty.isLocked({ key: "gone" }),
+      () => hasty.lookup({ lockId }),
     ]) {
       const startedAt = performance.now();
-      await expect(operation()).rejects.toMatchObject({ code: "ServiceUnavailable" });
-      expect(performance.now() - startedAt).toBeLessThan(5_000);
+      const error = await rejection(operation());
+      expect(performance.now() - startedAt).toBeLessThan(500 + NOISE_MS);
+      expect(error.code).toBe("ServiceUnavailable");
+      expect(error.message).toContain(server.host);
+      expect(error.message).toContain("connection refused");
+      expect(error.message).toMatch(/Gave up after \d+ ms \(connectTimeoutMs\)/);
     }
   } finally {
     await server.server.start();
   }
   expect(await patient.acquire({ key: "gone", ttlMs })).toMatchObject({ ok: true });
+});
+
+test("operations and waits outlast a server that is away for a moment", async () => {
+  const key = "outlasting";
+  await patient.acquire({ key, ttlMs });
+  const acquisition = { retryDelayMs: 1_000, backoff: "fixed", jitter: "none", timeoutMs: 60_000 };
+  const waiting = lock(patient, () => "held", { key, ttlMs: 5_000, acquisition });
+  // Between two attempts.
+  await sleep(500);
+  await server.kill();
+  const operations = [
+    patient.isLocked({ key: "other" }),
+    patient.acquire({ key: "new", ttlMs }),
+    patient.release({ lockId: generateLockId() }),
+  ];
+  await sleep(1_500);
+  await server.server.start();
+  // What was stored is gone with the server.
+  expect(await Promise.all([waiting, ...operations])).toMatchObject([
+    "held",
+    false,
+    { ok: true },
+    { ok: false },
+  ]);
+}, 60_000);
+
+describe("a server that is not what it should be", () => {
+  const reason = async (target) => {
+    const options = { connectTimeoutMs: 1_000 };
+    const backend = createFirestoreBackend({ projectId: PROJECT, ...target }, options);
+    const error = await rejection(backend.isLocked({ key: "k" }));
+    await backend.close();
+    return error;
+  };
+
+  test("speaks TLS, and the backend does not", async () => {
+    const tls = createServer(() => {});
+    tls.on("tlsClientError", () => {});
+    await once(tls.listen(0, "127.0.0.1"), "listening");
+    const emulatorHost = `127.0.0.1:${tls.address().port}`;
+    const error = await reason({ emulatorHost });
+    tls.close();
+    expect(error.code).toBe("InvalidArgument");
+    expect(error.message).toContain(emulatorHost);
+    expect(error.message).toContain("this is a TLS port");
+  });
+
+  test("speaks no TLS, and the backend does", async () => {
+    const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+    const credentials = {
+      client_email: "locks@test.iam.gserviceaccount.com",
+      private_key: privateKey.export({ type: "pkcs8", format: "pem" }),
+    };
+    const error = await reason({ host: server.host, ssl: true, credentials });
+    expect(error.message).toContain(server.host);
+    expect(error.message).toMatch(/not a TLS port|TLS handshake/);
+    expect(error.message).toContain("TLS");
+  });
+
+  test("has no address", async () => {
+    const error = await reason({ emulatorHost: "syncguard.invalid:8080" });
+    expect(error.code).toBe("ServiceUnavailable");
+    expect(error.message).toContain("syncguard.invalid:8080");
+    expect(error.message).toContain("host not found");
+  });
 });

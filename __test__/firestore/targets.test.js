@@ -28,7 +28,7 @@ describe("all ways to the same database", () => {
     vi.stubEnv("GOOGLE_CLOUD_PROJECT", PROJECT);
   };
   const ways = {
-    "the environment": () => (environment(), createFirestoreBackend(undefined, names)),
+    "the environment": () => (environment(), createFirestoreBackend(names)),
     options: () => createFirestoreBackend({ projectId: PROJECT, emulatorHost }, names),
     "everything in one object": () =>
       createFirestoreBackend({ projectId: PROJECT, emulatorHost, ...names }),
@@ -138,13 +138,14 @@ describe("credentials", () => {
   };
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  const failure = async (target, environment = {}) => {
+  const thrown = async (target, environment = {}) => {
     for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
-    const backend = keep(createFirestoreBackend(target));
-    const error = await backend.isLocked({ key: "k" }).catch((thrown) => thrown);
+    const backend = keep(createFirestoreBackend(target, { connectTimeoutMs: 300 }));
+    const error = await backend.isLocked({ key: "k" }).catch((caught) => caught);
     expect(`${error.stack} ${error.cause?.stack}`).not.toContain(privateKey.slice(30, 60));
-    return error.code;
+    return error;
   };
+  const failure = async (...args) => (await thrown(...args)).code;
 
   test("a service account's key as an object, in a file, and as the application default", async () => {
     const path = file("account.json", account);
@@ -168,6 +169,31 @@ describe("credentials", () => {
     vi.unstubAllEnvs();
     expect(await failure({ ...target, keyFilename: broken })).toBe("AuthFailed");
     expect(await failure({ ...target, keyFilename: strange })).toBe("InvalidArgument");
-    expect(await failure({ ...target, keyFilename: join(folder, "none") })).toBe("InvalidArgument");
+    const missing = await thrown({ ...target, keyFilename: join(folder, "none") });
+    expect(missing.code).toBe("InvalidArgument");
+    for (const part of [join(folder, "none"), "cannot be read", "check the path"]) {
+      expect(missing.message).toContain(part);
+    }
+  });
+
+  test("none, and no project either: where it was looked for, and what to set", async () => {
+    const environment = {
+      HOME: folder,
+      APPDATA: folder,
+      GOOGLE_APPLICATION_CREDENTIALS: undefined,
+    };
+    const elsewhere = { ...environment, GCE_METADATA_HOST: "syncguard.invalid" };
+    const none = await thrown(nowhere, elsewhere);
+    expect(none.code).toBe("InvalidArgument");
+    const away = await thrown(nowhere, { ...environment, GCE_METADATA_HOST: "127.0.0.1:1" });
+    expect(away.code).toBe("ServiceUnavailable");
+    for (const [{ message }, ...parts] of [
+      [none, "metadata server syncguard.invalid", "host not found"],
+      [away, "metadata server 127.0.0.1:1", "connection refused", "Gave up after"],
+    ]) {
+      for (const part of [...parts, "set projectId or GOOGLE_CLOUD_PROJECT"]) {
+        expect(message).toContain(part);
+      }
+    }
   });
 });

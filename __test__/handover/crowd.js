@@ -1,9 +1,10 @@
 // Many processes want one key.
 
 import { expect, test } from "vitest";
+import { size } from "../fixtures/size.js";
 import { ONLY_WHEN_TOLD, untilWaiting } from "./setup.js";
 
-const PROCESSES = 40;
+const PROCESSES = size(12, 40);
 const WORK_MS = 5;
 
 export function crowd(t) {

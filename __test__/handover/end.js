@@ -1,4 +1,4 @@
-// A process with waiters ends: nothing of it stays on the server, and nothing keeps it alive.
+// A process with waiters ends: it leaves nothing on the server, and nothing keeps it alive.
 
 import { expect, test } from "vitest";
 import { until } from "../fixtures/wait.js";
@@ -7,7 +7,7 @@ import { ONLY_WHEN_TOLD, untilWaiting } from "./setup.js";
 const noWatchers = (t) =>
   until(async () => (await t.store.watchers()) === 0, "the server to be rid of all waiters");
 
-/** A process that waits for some keys. */
+/** Starts a process that waits for some keys. */
 async function waiting(t, config) {
   const waiter = await t.process();
   const keys = [t.key(), t.key(), t.key()];
@@ -19,7 +19,7 @@ async function waiting(t, config) {
 }
 
 export function end(t) {
-  test("its backend is closed: the waits end, and then the process does", async () => {
+  test("if its backend is closed, the waits end and then the process ends", async () => {
     const { waiter, outcomes } = await waiting(t, ONLY_WHEN_TOLD);
     await waiter.close();
     for (const { failed } of await Promise.all(outcomes)) expect(failed).toBeTruthy();
@@ -28,7 +28,7 @@ export function end(t) {
     expect(await waiter.exit).toMatchObject({ code: 0, signal: null, stderr: "" });
   });
 
-  test("its waits end in vain, and nothing is closed: the process ends all the same", async () => {
+  test("if its waits fail and nothing is closed, the process ends all the same", async () => {
     const { waiter, outcomes } = await waiting(t, { acquisition: { timeoutMs: 1_500 } });
     for (const { failed } of await Promise.all(outcomes)) expect(failed).toBe("AcquisitionTimeout");
     await waiter.disconnect();

@@ -1,4 +1,5 @@
 import { startFirestore } from "../../scripts/servers.mjs";
+import { size } from "../fixtures/size.js";
 import { until } from "../fixtures/wait.js";
 import { handover } from "./suite.js";
 import { startRelay } from "./relay.js";
@@ -27,5 +28,5 @@ handover("Firestore", {
   module: new URL("../firestore/open.js", import.meta.url),
   start,
   toleranceMs: 1_000,
-  rounds: 1_000,
+  rounds: size(200, 1_000),
 });

@@ -1,16 +1,16 @@
-// The connection on which waiters are told dies: they are told all the same.
+// The connection for notifications breaks: waiters are notified all the same.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
+import { NOISE_MS } from "../fixtures/wait.js";
 import { toMs } from "./process.js";
-import { SOON_MS } from "./release.js";
 import { ONLY_WHEN_TOLD, untilWaiting } from "./setup.js";
 
-/** For a new connection, after some attempts. */
+/** The time for a new connection, after some attempts. */
 const RECONNECTED_MS = 3_000;
 
 export function lostConnection(t) {
-  describe("the connection that waiters are told on is cut", () => {
+  describe("the connection for notifications is cut", () => {
     const begin = async () => {
       const [holder, waiter] = await t.processes(2);
       const key = t.key();
@@ -30,7 +30,7 @@ export function lostConnection(t) {
       expect(toMs(ranAt - freeAt)).toBeLessThan(RECONNECTED_MS);
     });
 
-    test("several times, and made anew before the release", async () => {
+    test("several times, and restored before the release", async () => {
       const { holder, key, waiting } = await begin();
       for (let time = 0; time < 3; time++) {
         await t.store.cutWatchers();
@@ -40,7 +40,7 @@ export function lostConnection(t) {
       const freeAt = await holder.release({ key });
       const { ranAt, failed } = await waiting;
       expect(failed).toBe(undefined);
-      expect(toMs(ranAt - freeAt)).toBeLessThan(SOON_MS);
+      expect(toMs(ranAt - freeAt)).toBeLessThan(NOISE_MS);
     });
 
     test("with the server, which starts again", async () => {

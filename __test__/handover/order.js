@@ -33,7 +33,7 @@ export function order(t) {
     expect(ran.sort((a, b) => (a.ranAt < b.ranAt ? -1 : 1)).map(({ name }) => name)).toEqual(names);
   });
 
-  test("who gives up when it is woken passes the turn on", async () => {
+  test("a waiter that gives up when it is woken wakes the next one", async () => {
     const [holder, first, second] = await t.processes(3);
     const spread = { early: 0, late: 0 };
     for (let round = 0; round < ROUNDS; round++) {

@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { startPgBouncer, startPostgres } from "../../scripts/servers.mjs";
+import { size } from "../fixtures/size.js";
 import { until } from "../fixtures/wait.js";
 import { connect, tables } from "../postgres/open.js";
 import { startProxy } from "../postgres/proxy.js";
 import { handover } from "./suite.js";
 
-/** Sessions that listen, or give the sign that somebody waits. */
+/** Counts the sessions that listen, or hold the advisory lock of a waiter. */
 const WATCHERS = `FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (query ~ 'LISTEN|advisory_lock_shared'
   OR pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock'))`;
 
@@ -29,7 +30,7 @@ async function start() {
   };
 }
 
-/** What a waiter must not leave on the sessions of a pooler, which are given to others. */
+/** Counts what a waiter must not leave on a pooler's sessions, which other clients use next. */
 async function tracesOn({ server }, bouncer, poolSize) {
   const signs = await server.psql(
     "SELECT mode, pid FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock'",
@@ -80,6 +81,6 @@ handover("PostgreSQL", {
   module: new URL("../postgres/open.js", import.meta.url),
   start,
   toleranceMs: 1_000,
-  rounds: 2_000,
+  rounds: size(200, 2_000),
   more,
 });

@@ -1,10 +1,10 @@
-// Processes that are told what to do.
+// Processes that follow requests of a test.
 
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { deferred } from "../fixtures/wait.js";
 
-/** `worker` is a file that calls `serve`; `argument` must survive JSON. */
+/** `worker` is a file that calls `serve`. `argument` is passed as JSON. */
 export async function startProcess(worker, argument, { env = {} } = {}) {
   const child = fork(worker, [JSON.stringify(argument)], {
     serialization: "advanced",
@@ -47,7 +47,7 @@ export async function startProcess(worker, argument, { env = {} } = {}) {
   };
 }
 
-/** In the process: from now on it does what it is told. */
+/** Called in the process: serves the requests of the test from now on. */
 export function serve(operations) {
   process.on("message", async ([id, name, options]) => {
     try {
@@ -59,7 +59,7 @@ export function serve(operations) {
   process.send("ready");
 }
 
-/** Nanoseconds of a clock that all processes of a host share. */
+/** Returns nanoseconds of a clock that all processes of a host share. */
 export const now = () => process.hrtime.bigint();
 
 export const toMs = (nanoseconds) => Number(nanoseconds) / 1e6;

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { startRedis } from "../../scripts/servers.mjs";
 import { until } from "../fixtures/wait.js";
+import { size } from "../fixtures/size.js";
 import { ioredis } from "../redis/open.js";
 import { createSecond } from "../redis/second.js";
 import { now, toMs } from "./process.js";
@@ -57,7 +58,7 @@ function more(t) {
     expect(await handOver(t, take)).toBeLessThan(SOON_MS);
   });
 
-  test("without permission for CLIENT it is done by polling, and said once", async () => {
+  test("without permission for CLIENT, waiters poll and a message says so once", async () => {
     await t.store.redis.acl("SETUSER", "poor", "on", ">secret", "~*", "+@all", "-client");
     const target = t.store.config.target.replace("//", "//poor:secret@");
     const waiter = await t.process({ config: { target }, env: { SYNCGUARD_DEBUG: "true" } });
@@ -79,6 +80,6 @@ function more(t) {
 handover("Redis", {
   module: new URL("../redis/open.js", import.meta.url),
   start,
-  rounds: 5_000,
+  rounds: size(200, 10_000),
   more,
 });

@@ -1,4 +1,4 @@
-// A way to a server that can be cut.
+// A proxy to a server whose connections can be cut.
 
 import { once } from "node:events";
 import { connect, createServer } from "node:net";

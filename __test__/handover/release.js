@@ -1,4 +1,4 @@
-// A lock is given back or taken away, and the next process runs.
+// A lock is released or taken away, and the next process runs.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -6,20 +6,21 @@ import { forceRelease } from "../fixtures/api.js";
 import { now, toMs } from "./process.js";
 import { HOLD_MS } from "./setup.js";
 
-/** The aim is a few ms; without a notification it would be several hundred. */
+/**
+ * The aim is a few ms; without a notification it would be several hundred. What a busy machine adds
+ * only ever makes it longer, so that one of several times is enough.
+ */
 export const SOON_MS = 100;
-const TIMES = 3;
-
-const median = (values) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)];
+const TIMES = 5;
 
 /**
- * How long a key is free until a process that waits for it runs, in ms.
+ * How long a key is free until a process that waits for it runs, in ms: the best of several times.
  * `take(key)` locks it and returns what frees it and tells when that began.
  */
 export async function handOver(t, take, config = {}) {
   const waiter = await t.process();
-  const delays = [];
-  for (let time = 0; time < TIMES; time++) {
+  let best = Infinity;
+  for (let time = 0; time < TIMES && best >= SOON_MS; time++) {
     const key = t.key();
     const free = await take(key);
     const waiting = waiter.wait({ key, ...config });
@@ -27,9 +28,9 @@ export async function handOver(t, take, config = {}) {
     const freeAt = await free();
     const { ranAt, failed } = await waiting;
     expect(failed).toBe(undefined);
-    delays.push(toMs(ranAt - freeAt));
+    best = Math.min(best, toMs(ranAt - freeAt));
   }
-  return median(delays);
+  return best;
 }
 
 export function releases(t) {
@@ -46,7 +47,7 @@ export function releases(t) {
       expect(await handOver(t, await takeElsewhere(), { form })).toBeLessThan(SOON_MS);
     });
 
-    test("so does a forceRelease of a third process", async () => {
+    test("a forceRelease by a third process wakes a waiter too", async () => {
       const take = await takeElsewhere();
       const takeForAWhile = async (key) => {
         await take(key);

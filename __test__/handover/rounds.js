@@ -1,4 +1,4 @@
-// Releases against waits, at random times: no wake-up is missed.
+// Releases and waits at random times: no notification is missed.
 
 import { expect, test } from "vitest";
 import { toMs } from "./process.js";
@@ -6,10 +6,10 @@ import { ONLY_WHEN_TOLD } from "./setup.js";
 
 const LANES = 8;
 const FRESH = 0.02;
-/** Who is not told waits until it gives up, for much longer than this. */
+/** A waiter that is not notified waits until it gives up, for much longer than this. */
 const BOUND_MS = 2_000;
 
-/** From before the attempt until after the watch is in force. */
+/** The time from before the attempt until after the watch has started. */
 const someTime = () => (Math.random() < 0.2 ? 0 : Math.random() * 15);
 
 async function round([holder, ...waiters], key) {

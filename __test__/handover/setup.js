@@ -1,4 +1,4 @@
-// What every part of the hand-over suite gets: processes, keys, a look at the server.
+// The tools of every part of the hand-over suite: processes, keys and the state of the server.
 
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -68,13 +68,13 @@ export function setup({ module, start, toleranceMs = 0, rounds }) {
   return t;
 }
 
-/** So long that the back-off of the default settings is far from its next attempt. */
+/** Long enough that the default back-off is far from its next attempt. */
 export const HOLD_MS = 1_500;
 
-/** With these a waiter makes an attempt when it is told to, and at no other time. */
+/** With these settings a waiter makes an attempt only when it is notified. */
 export const ONLY_WHEN_TOLD = {
   acquisition: { retryDelayMs: 60_000, timeoutMs: 20_000, jitter: "none" },
 };
 
-/** Until a wait that has just begun is in force. */
+/** The time until a new waiter is watching its key. */
 export const untilWaiting = () => sleep(500);

@@ -1,3 +1,4 @@
+import { size } from "../fixtures/size.js";
 import { testFolder } from "../sqlite/folder.js";
 import { lostConnection } from "./lost-connection.js";
 import { handover } from "./suite.js";
@@ -8,6 +9,6 @@ handover("SQLite", {
   module: new URL("../sqlite/open.js", import.meta.url),
   start: async () => ({ config: { path: folder.file() }, stop: async () => {} }),
   toleranceMs: 1_000,
-  rounds: 2_000,
+  rounds: size(200, 2_000),
   without: [lostConnection],
 });

@@ -1,7 +1,8 @@
-// The hand-over of locks between processes: what it promises on every backend.
-// A backend joins with a file of its own that calls `handover(name, spec)`; setup.js describes `spec`.
+// The hand-over of locks between processes: its guarantees on every backend. Each backend has a test
+// file that calls `handover(name, spec)`; setup.js describes `spec`.
 
 import { describe } from "vitest";
+import { isLong } from "../fixtures/size.js";
 import { crowd } from "./crowd.js";
 import { end } from "./end.js";
 import { expiry } from "./expiry.js";
@@ -12,13 +13,15 @@ import { releases } from "./release.js";
 import { rounds } from "./rounds.js";
 import { setup } from "./setup.js";
 
-const PARTS = [releases, expiry, quiet, order, end, lostConnection, crowd, rounds];
+/** The parts that are worth repeating at full size. */
+const SIZED = [crowd, rounds];
+const PARTS = [releases, expiry, quiet, order, end, lostConnection, ...SIZED];
 
-/** `more(t)`: further tests that only this backend has; `without`: parts that it cannot have. */
+/** `more(t)` adds tests that only this backend has. `without` names parts that it does not support. */
 export function handover(name, { more, without = [], ...spec }) {
   describe(`hand-over on ${name}`, () => {
     const t = setup(spec);
-    for (const part of [...PARTS, more]) {
+    for (const part of isLong ? SIZED : [...PARTS, more]) {
       if (part && !without.includes(part)) part(t);
     }
   });

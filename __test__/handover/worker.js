@@ -1,4 +1,4 @@
-// One process of a hand-over test: it does what the test asks for and tells when it happened.
+// One process of a hand-over test: it follows the test's requests and reports the times.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { hold, lead, lock } from "../fixtures/api.js";

@@ -1,4 +1,4 @@
-// The tracing channels: who subscribes is told of every lock, by hashes only.
+// The tracing channels: a subscriber gets messages about every lock, with hashes only.
 
 import { tracingChannel } from "node:diagnostics_channel";
 import { inspect } from "node:util";
@@ -14,7 +14,7 @@ const key = "customer:secret:42";
 let unsubscribe = () => {};
 afterEach(() => unsubscribe());
 
-/** Everything that is published, as it is in that moment. */
+/** Collects all messages, each as it is when it is published. */
 function subscribe(kinds = KINDS) {
   const published = [];
   const subscriptions = kinds.map((kind) => {
@@ -40,7 +40,7 @@ const WELL = ["start", "end", "asyncStart", "asyncEnd"];
 const BADLY = ["start", "end", "error", "asyncStart", "asyncEnd"];
 
 describe("lock()", () => {
-  test("the wait, the hold and the release", async () => {
+  test("publishes the wait, the hold and the release", async () => {
     const backend = createMemoryBackend();
     const seen = subscribe();
     await lock(
@@ -63,7 +63,7 @@ describe("lock()", () => {
     expect(seen.last("acquire")).toMatchObject({ attempts: 1, waitMs: expect.any(Number) });
   });
 
-  test("a wait in vain has its code and its attempts, and no hold", async () => {
+  test("a failed wait has its code and its attempts, and no hold", async () => {
     const backend = createMemoryBackend();
     await backend.acquire({ key, ttlMs: 60_000 });
     const seen = subscribe();
@@ -81,7 +81,7 @@ describe("lock()", () => {
     expect(seen.steps("hold")).toEqual([]);
   });
 
-  test("that another holds it is no error of an attempt that does not wait", async () => {
+  test("a busy lock is not an error of an attempt that does not wait", async () => {
     const backend = createMemoryBackend();
     await backend.acquire({ key, ttlMs: 60_000 });
     const seen = subscribe();
@@ -90,7 +90,7 @@ describe("lock()", () => {
     expect(seen.last("acquire")).toMatchObject({ result: "fail" });
   });
 
-  test("a loss is told when it happens", async () => {
+  test("a loss is published when it happens", async () => {
     const backend = createMemoryBackend();
     const seen = subscribe();
     const held = await hold(backend, { key, ttlMs: 60_000, autoExtend: true });
@@ -104,7 +104,7 @@ describe("lock()", () => {
 });
 
 describe("a backend's own operations", () => {
-  test("acquire and a handle's extend and release", async () => {
+  test("publishes acquire, and extend and release of a handle", async () => {
     const backend = createMemoryBackend();
     const seen = subscribe();
     const held = await backend.acquire({ key, ttlMs: 60_000 });
@@ -117,7 +117,7 @@ describe("a backend's own operations", () => {
     }
   });
 
-  test("release and extend by lockId, and what they did not find", async () => {
+  test("publishes release and extend by lockId, even if they find no lock", async () => {
     const backend = createMemoryBackend();
     const { lockId } = await backend.acquire({ key, ttlMs: 60_000 });
     const seen = subscribe();
@@ -129,7 +129,7 @@ describe("a backend's own operations", () => {
     expect(seen.last("release")).toMatchObject({ result: "fail" });
   });
 
-  test("an error", async () => {
+  test("publishes an error", async () => {
     const backend = createMemoryBackend();
     const seen = subscribe();
     await expect(backend.acquire({ key, ttlMs: -1 })).rejects.toThrow();
@@ -138,7 +138,7 @@ describe("a backend's own operations", () => {
   });
 });
 
-test("nothing that is published shows a key or a lockId", async () => {
+test("no message shows a key or a lockId", async () => {
   const backend = createMemoryBackend();
   const seen = subscribe();
   let id;
@@ -150,7 +150,7 @@ test("nothing that is published shows a key or a lockId", async () => {
   expect(shown).not.toContain(id);
 });
 
-test("who subscribes to one is told of that one", async () => {
+test("a subscriber of one channel gets only its messages", async () => {
   const seen = subscribe(["hold"]);
   const backend = createMemoryBackend();
   await lock(backend, () => {}, { key });

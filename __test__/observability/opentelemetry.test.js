@@ -1,4 +1,4 @@
-// Spans and metrics, with the real SDK and exporters that keep them.
+// Spans and metrics, with the real SDK and in-memory exporters.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -45,7 +45,7 @@ afterEach(async () => {
   metrics.disable();
 });
 
-/** The points of a metric, as they are now. */
+/** Returns the current data points of a metric. */
 async function points({ name }) {
   exporter.reset();
   await meterProvider.forceFlush();
@@ -59,7 +59,7 @@ async function points({ name }) {
 
 const finished = (name) => spans.getFinishedSpans().filter((span) => span.name === name);
 
-test("a wait and a hold are spans under the caller's", async () => {
+test("a wait and a hold are children of the caller's span", async () => {
   const tracer = tracerProvider.getTracer("program");
   const parent = tracer.startSpan("handler");
   await context.with(trace.setSpan(context.active(), parent), () =>
@@ -81,7 +81,7 @@ test("a wait and a hold are spans under the caller's", async () => {
   expect(s * 1000 + ns / 1e6).toBeGreaterThanOrEqual(25);
 });
 
-test("histograms have the seconds that were waited and held", async () => {
+test("histograms record the seconds of waiting and holding", async () => {
   const first = await hold(backend, { key });
   const waiting = lock(backend, () => sleep(50), { key });
   await sleep(200);
@@ -99,7 +99,7 @@ test("histograms have the seconds that were waited and held", async () => {
   expect(names.sort()).toEqual(["acquire", "release"]);
 });
 
-test("acquisitions are counted by their outcome, waiters as long as they wait", async () => {
+test("acquisitions are counted by outcome, and waiters while they wait", async () => {
   const held = await hold(backend, { key });
   await tryLock(backend, () => {}, { key });
   const acquisition = { timeoutMs: 80, retryDelayMs: 20 };
@@ -158,20 +158,20 @@ test("no attribute has a key, a lockId or a URL", async () => {
   expect(JSON.stringify(attributes)).not.toContain(key);
 });
 
-test("after it was ended nothing is made any more", async () => {
+test("nothing is recorded after it was stopped", async () => {
   stop();
   await lock(backend, () => {}, { key });
   expect(spans.getFinishedSpans()).toEqual([]);
 });
 
-/** As Prometheus has them. */
+/** Returns the names that Prometheus uses. */
 const prometheus = ({ name, unit, boundaries }) => {
   const base = name.replaceAll(".", "_");
   if (boundaries) return ["bucket", "sum", "count"].map((part) => `${base}_seconds_${part}`);
   return unit === "{caller}" ? [base] : [`${base}_total`];
 };
 
-test("the dashboard asks for metrics that there are, and for all of them", () => {
+test("the dashboard uses all metrics and no others", () => {
   const dashboard = JSON.parse(readFileSync(join(ROOT, "docs/grafana-dashboard.json"), "utf8"));
   expect(dashboard.panels.length).toBeGreaterThan(4);
   const asked = dashboard.panels

@@ -1,7 +1,12 @@
 // Both implementations on the same tables.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createPostgresBackend, setupSchema } from "../../js/postgres.js";
+import { rejection } from "../contracts/setup.js";
+import { lock } from "../fixtures/api.js";
 import { OverlapChecker } from "../fixtures/overlap.js";
+import { deferred, until } from "../fixtures/wait.js";
 import { connect, open, tables } from "./open.js";
 import { createSecond } from "./second.js";
 
@@ -54,40 +59,162 @@ describe.each(keys)("key %j", (key) => {
   });
 });
 
-test("both together: never two inside, and no fence is handed out twice or lost", async () => {
-  const key = "together";
+/** Both acquire and release one key, so many times for each of their workers. */
+async function compete(key, workers, inside = () => new Promise(setImmediate)) {
   const overlap = new OverlapChecker();
   const fences = [];
-  const worker = async (backend, times) => {
-    while (times > 0) {
+  const work = async ([backend, rounds]) => {
+    for (let round = 0; round < rounds;) {
       const held = await backend.acquire({ key, ttlMs });
       if (!held.ok) continue;
       const leave = overlap.enter(key, held.fence);
       fences.push(held.fence);
-      await new Promise(setImmediate);
+      await inside();
       leave();
       expect(await backend.release({ lockId: held.lockId })).toEqual({ ok: true });
-      times--;
+      round++;
     }
   };
-  await Promise.all([worker(ours, 20), worker(ours, 20), worker(theirs, 10), worker(theirs, 10)]);
+  await Promise.all(workers.map(work));
   expect(overlap.violations).toEqual([]);
-  const expected = Array.from({ length: 60 }, (_, n) => String(n + 1).padStart(15, "0"));
+  // In order, none twice and none left out.
+  const expected = fences.map((_, index) => String(index + 1).padStart(15, "0"));
   expect(fences).toEqual(expected);
-}, 60_000);
+}
 
-test("a takeover while they still acquire waits for their turn to end", async () => {
+test("both together: never two inside, and no fence is handed out twice or lost", async () => {
+  await compete("together", [
+    [ours, 100],
+    [ours, 100],
+    [theirs, 50],
+    [theirs, 50],
+  ]);
+}, 120_000);
+
+/** Long enough that ours does not wait for the other to be done any more. */
+const someTime = () => sleep(Math.random() * 100);
+const slow = () => createSecond(sql, { ...names, pause: someTime });
+
+test("the same when the other is slow", async () => {
+  const workers = [
+    [ours, 20],
+    [ours, 20],
+    [slow(), 10],
+    [slow(), 10],
+  ];
+  await compete("slowly", workers, someTime);
+}, 120_000);
+
+test("the same when an application holds the advisory lock of the other now and then", async () => {
+  const key = "application";
+  let done = false;
+  const application = async () => {
+    const session = await sql.reserve();
+    while (!done) {
+      await session`SELECT pg_advisory_lock(hashtext(${key}))`;
+      await sleep(100);
+      await session`SELECT pg_advisory_unlock(hashtext(${key}))`;
+      await sleep(20);
+    }
+    session.release();
+  };
+  const workers = [
+    [ours, 20],
+    [ours, 20],
+    [theirs, 5],
+    [slow(), 5],
+  ];
+  const competing = compete(key, workers, someTime).finally(() => (done = true));
+  await Promise.all([competing, application()]);
+}, 120_000);
+
+test("one that has looked at the key before ours comes stores its lock", async () => {
   const key = "turn";
-  const acquiring = sql.begin(async (tx) => {
-    await tx`SELECT pg_advisory_xact_lock(hashtext(${key}))`;
-    const ours_ = ours.acquire({ key, ttlMs });
-    const waiting = () =>
-      tx`SELECT count(*)::int AS n FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
-    while ((await waiting())[0].n === 0);
-    await tx`INSERT INTO ${sql(names.tableName)} VALUES
-      (${key}, ${"A".repeat(22)}, ${Date.now() + ttlMs}, ${Date.now()}, '000000000000001', ${key})`;
-    return { ours: ours_ };
+  const paused = deferred();
+  const looked = deferred();
+  let pauses = 0;
+  const other = createSecond(sql, {
+    ...names,
+    // The second pause comes after it has seen that there is no row.
+    pause: () => ++pauses === 2 && (looked.resolve(), paused.promise),
   });
-  // Their lock was not there yet when ours began to wait.
-  expect(await (await acquiring).ours).toMatchObject({ ok: false, reason: "locked" });
+  const acquiring = other.acquire({ key, ttlMs });
+  await looked.promise;
+  const refused = ours.acquire({ key, ttlMs });
+  await sleep(500);
+  paused.resolve();
+  expect(await acquiring).toMatchObject({ ok: true, fence: "000000000000001" });
+  expect(await refused).toMatchObject({ ok: false, reason: "locked" });
+});
+
+describe("holder labels", () => {
+  const LABEL = "web-1:42";
+  const columns = (tableName) => sql`
+    SELECT column_name, data_type, is_nullable FROM information_schema.columns
+    WHERE table_name = ${tableName} ORDER BY ordinal_position`;
+
+  test("are in a column of their own, which others need not know of", async () => {
+    const names = tables();
+    const plain = await open(names);
+    const before = await columns(names.tableName);
+    // On tables that are in use.
+    const held = await plain.acquire({ key: "held", ttlMs });
+    const labelled = await open({ ...names, holderLabel: LABEL });
+    const added = { column_name: "holder_label", data_type: "text", is_nullable: "YES" };
+    expect(await columns(names.tableName)).toEqual([...before, added]);
+    expect(await plain.lookup({ key: "held" })).not.toHaveProperty("holderLabel");
+    expect((await held.extend(ttlMs)).ok).toBe(true);
+
+    const other = createSecond(sql, names);
+    const { lockId } = await labelled.acquire({ key: "k", ttlMs });
+    const [row] = await sql`SELECT holder_label FROM ${sql(names.tableName)} WHERE key = 'k'`;
+    expect(row.holder_label).toBe(`${lockId} ${LABEL}`);
+    expect(await other.acquire({ key: "k", ttlMs })).toMatchObject({ ok: false });
+    expect(await other.extend({ lockId, ttlMs: 2 * ttlMs })).toMatchObject({ ok: true });
+    expect((await plain.lookup({ key: "k" })).holderLabel).toBe(LABEL);
+    await Promise.all([plain.close(), labelled.close()]);
+  });
+
+  test("are not taken for those of another implementation that took the row over", async () => {
+    const names = tables();
+    const labelled = await open({ ...names, holderLabel: LABEL });
+    const other = createSecond(sql, names);
+    await labelled.acquire({ key: "k", ttlMs: 1 });
+    await until(async () => !(await other.isLocked({ key: "k" })));
+    const theirLock = await other.acquire({ key: "k", ttlMs });
+    expect(theirLock.ok).toBe(true);
+    const [row] = await sql`SELECT holder_label FROM ${sql(names.tableName)}`;
+    expect(row.holder_label).toContain(LABEL);
+    expect(await labelled.lookup({ key: "k" })).not.toHaveProperty("holderLabel");
+    const error = await rejection(
+      lock(labelled, () => {}, { key: "k", acquisition: { maxRetries: 0, timeoutMs: 60_000 } }),
+    );
+    expect(error.message).not.toContain(LABEL);
+    await labelled.close();
+  });
+
+  test("without the column say what to do, and work as soon as it is there", async () => {
+    const names = tables();
+    await setupSchema(process.env.POSTGRES_URL, names);
+    const labelled = createPostgresBackend(process.env.POSTGRES_URL, {
+      ...names,
+      holderLabel: LABEL,
+    });
+    await expect(labelled.acquire({ key: "k", ttlMs })).rejects.toMatchObject({
+      code: "InvalidArgument",
+      message: expect.stringMatching(/setupSchema\(\).*schema .*--holder-labels/),
+      context: { sqlstate: "42703" },
+    });
+    await setupSchema(process.env.POSTGRES_URL, { ...names, holderLabel: true });
+    expect(await labelled.acquire({ key: "k", ttlMs })).toMatchObject({ ok: true });
+    expect((await labelled.lookup({ key: "k" })).holderLabel).toBe(LABEL);
+    await labelled.close();
+  });
+
+  test.each([7, "a\ud83d", null])("setupSchema() refuses %j", async (holderLabel) => {
+    await expect(setupSchema("postgres://h/d", { holderLabel })).rejects.toMatchObject({
+      code: "InvalidArgument",
+      message: expect.stringContaining("holderLabel"),
+    });
+  });
 });

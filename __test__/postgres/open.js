@@ -11,8 +11,8 @@ export function tables(namespace = `t_${randomBytes(6).toString("hex")}`) {
 
 /** Also what the processes of a stress run call. Small pools: many tests share one server. */
 export async function open({ url = process.env.POSTGRES_URL, ...options } = {}) {
-  const { tableName, fenceTableName } = options;
-  await setupSchema(url, { tableName, fenceTableName });
+  const { tableName, fenceTableName, holderLabel } = options;
+  await setupSchema(url, { tableName, fenceTableName, holderLabel });
   return createPostgresBackend(url, { poolSize: 5, ...options });
 }
 

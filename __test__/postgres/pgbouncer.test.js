@@ -68,7 +68,7 @@ describe.each([
     const backend = await open({ url: bouncer.url, ...names, operationTimeoutMs: 1_000 });
     const blocker = connect(server.url);
     await blocker.begin(async (tx) => {
-      await tx`SELECT pg_advisory_xact_lock(hashtext('blocked'))`;
+      await tx`SELECT pg_advisory_xact_lock(1398361667, hashtext('blocked'))`;
       await expect(backend.acquire({ key: "blocked", ttlMs })).rejects.toMatchObject({
         code: "NetworkTimeout",
       });

@@ -5,10 +5,14 @@ import { randomBytes } from "node:crypto";
 
 const TOLERANCE_MS = 1000;
 
-/** @param {import("postgres").Sql} sql */
+/**
+ * @param {import("postgres").Sql} sql
+ * @param {object} [options]
+ * @param {() => unknown} [options.pause] awaited between the statements of an acquire
+ */
 export function createSecond(
   sql,
-  { tableName = "syncguard_locks", fenceTableName = "syncguard_fence_counters" } = {},
+  { tableName = "syncguard_locks", fenceTableName = "syncguard_fence_counters", pause } = {},
 ) {
   const locks = sql(tableName);
   const counters = sql(fenceTableName);
@@ -27,13 +31,16 @@ export function createSecond(
     acquire: ({ key, ttlMs }) =>
       sql.begin(async (tx) => {
         await tx`SELECT pg_advisory_xact_lock(hashtext(${key}))`;
+        await pause?.();
         const [row] = await tx`SELECT * FROM ${locks} WHERE key = ${key} FOR UPDATE`;
+        await pause?.();
         const nowMs = await clock(tx);
         if (isLive(row, nowMs)) return { ok: false, reason: "locked" };
         const [counter] = await tx`
           INSERT INTO ${counters} (fence_key, fence, key_debug) VALUES (${"fence:" + key}, 1, ${key})
           ON CONFLICT (fence_key) DO UPDATE SET fence = ${counters}.fence + 1
           RETURNING fence`;
+        await pause?.();
         const fence = String(counter.fence).padStart(15, "0");
         const lockId = randomBytes(16).toString("base64url");
         const expiresAtMs = nowMs + ttlMs;

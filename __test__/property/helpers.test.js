@@ -32,8 +32,31 @@ function attempt(call) {
   }
 }
 
+/** Found out in another way than the implementation does. */
+function isWellFormed(string) {
+  try {
+    encodeURIComponent(string);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Also halves of surrogate pairs, alone and in any order. */
+const codeUnits = (maxLength) =>
+  fc
+    .array(
+      fc.oneof(
+        fc.integer({ min: 0, max: 0xffff }),
+        fc.constantFrom(0x61, 0xd800, 0xdbff, 0xdc00, 0xdfff, 0xfffd),
+      ),
+      { maxLength },
+    )
+    .map((units) => String.fromCharCode(...units));
+
 const text = (maxLength) =>
   fc.oneof(
+    codeUnits(Math.min(maxLength, 10)),
     fc.string({ unit: "grapheme", maxLength }),
     fc.string({ unit: "binary", maxLength }),
     fc.string({ maxLength }),
@@ -54,9 +77,10 @@ describe("makeStorageKey", () => {
 
   /** The rule as written down, in other words than the implementation's. */
   function expected(prefix, key, limit, reserve) {
-    const start = prefix.normalize("NFC").toWellFormed().replace(/:+$/, "");
+    if (!isWellFormed(prefix) || !isWellFormed(key)) return null;
+    const start = prefix.normalize("NFC").replace(/:+$/, "");
     const head = start === "" ? "" : `${start}:`;
-    const full = head + key.normalize("NFC").toWellFormed();
+    const full = head + key.normalize("NFC");
     if (key === "" || bytes(head) + reserve > limit) return null;
     if (bytes(full) + reserve <= limit) return full;
     const digest = createHash("sha256").update(full).digest().subarray(0, 16);
@@ -64,7 +88,7 @@ describe("makeStorageKey", () => {
     return bytes(short) + reserve <= limit ? short : null;
   }
 
-  test("is the written rule", () => {
+  test("follows the documented rule", () => {
     const seen = { plain: 0, hashed: 0, refused: 0 };
     fc.assert(
       fc.property(text(40), text(600), limits, (prefix, key, [limit, reserve]) => {
@@ -73,7 +97,7 @@ describe("makeStorageKey", () => {
         if (want === null) expect(error).toBeInstanceOf(LockError);
         else expect(value).toBe(want);
         if (want === null) seen.refused += 1;
-        else if (want.endsWith(key.normalize("NFC").toWellFormed())) seen.plain += 1;
+        else if (want.endsWith(key.normalize("NFC"))) seen.plain += 1;
         else seen.hashed += 1;
       }),
       RUNS,
@@ -81,7 +105,7 @@ describe("makeStorageKey", () => {
     for (const count of Object.values(seen)) expect(count).toBeGreaterThan(20);
   });
 
-  test("is deterministic, keeps to the limit, and tells different keys apart", () => {
+  test("is deterministic, respects the limit, and keeps different keys apart", () => {
     fc.assert(
       fc.property(text(600), text(600), limits, (one, other, [limit, reserve]) => {
         const make = (key) => attempt(() => makeStorageKey("app", key, limit, reserve)).value;
@@ -89,8 +113,7 @@ describe("makeStorageKey", () => {
         if (first === undefined || second === undefined) return;
         expect(make(one)).toBe(first);
         expect(bytes(first) + reserve).toBeLessThanOrEqual(limit);
-        const same = one.normalize("NFC").toWellFormed() === other.normalize("NFC").toWellFormed();
-        expect(first === second).toBe(same);
+        expect(first === second).toBe(one.normalize("NFC") === other.normalize("NFC"));
       }),
       RUNS,
     );
@@ -111,9 +134,11 @@ describe("keys and ids", () => {
   test("normalizeAndValidateKey: NFC within the limit, or refused", () => {
     fc.assert(
       fc.property(text(700), (key) => {
-        const normal = key.normalize("NFC").toWellFormed();
+        const normal = key.normalize("NFC");
         const { value, error } = attempt(() => normalizeAndValidateKey(key));
-        if (key === "" || bytes(normal) > MAX_KEY_LENGTH_BYTES) {
+        if (!isWellFormed(key)) {
+          expect(error.message).toContain("Key is not well-formed Unicode");
+        } else if (key === "" || bytes(normal) > MAX_KEY_LENGTH_BYTES) {
           expect(error).toBeInstanceOf(LockError);
         } else {
           expect(value).toBe(normal);
@@ -121,6 +146,31 @@ describe("keys and ids", () => {
       }),
       RUNS,
     );
+  });
+
+  test("different keys stay different, whatever code units they are made of", () => {
+    const seen = { refused: 0, accepted: 0 };
+    fc.assert(
+      fc.property(codeUnits(8), codeUnits(8), (one, other) => {
+        for (const make of [normalizeAndValidateKey, hashKey]) {
+          const [first, second] = [one, other].map((key) => attempt(() => make(key)));
+          for (const [key, { error }] of [
+            [one, first],
+            [other, second],
+          ]) {
+            if (isWellFormed(key)) continue;
+            expect(error.message).toContain("is not well-formed Unicode");
+            seen.refused += 1;
+          }
+          if (first.error || second.error) continue;
+          seen.accepted += 1;
+          const isSame = one.normalize("NFC") === other.normalize("NFC");
+          expect(first.value === second.value).toBe(isSame);
+        }
+      }),
+      RUNS,
+    );
+    for (const count of Object.values(seen)) expect(count).toBeGreaterThan(100);
   });
 
   test("normalizeAndValidateKey: any value", () => {
@@ -164,6 +214,7 @@ describe("keys and ids", () => {
   test("hashKey: SHA-256 of the NFC form, 24 hex digits", () => {
     fc.assert(
       fc.property(text(700), (value) => {
+        if (!isWellFormed(value)) return void expect(() => hashKey(value)).toThrow("well-formed");
         const digest = createHash("sha256").update(value.normalize("NFC")).digest("hex");
         expect(hashKey(value)).toBe(digest.slice(0, 24));
       }),

@@ -1,4 +1,4 @@
-// Any sequence of operations, on the memory backend and on a model that is a map: the same answers.
+// Any sequence of operations gives the same results on the memory backend and on a model (a map).
 // Time does not pass in it; expiry is the contract suite's.
 
 import fc from "fast-check";
@@ -35,7 +35,7 @@ const operation = fc.record({
   which: fc.nat(6),
 });
 
-test("answers are those of the model", async () => {
+test("results equal those of the model", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(operation, { minLength: 1, maxLength: 60 }), async (operations) => {
       const backend = createMemoryBackend();

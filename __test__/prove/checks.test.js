@@ -29,7 +29,7 @@ describe("one holder", () => {
     ];
     expect(find(name, long, ...others)).toEqual({ violations: 2, excused: 0 });
   });
-  test("one who was paused and did not believe in it any more", () => {
+  test("a paused holder that no longer relied on its lock", () => {
     const paused = turn("a", { f: 1, from: 100, to: 900, believedTo: 120, kept: false });
     expect(find(name, paused, turn("b", { p: "1.1", f: 2, from: 500, to: 600 }))).toEqual(FINE);
   });
@@ -49,16 +49,16 @@ describe("fences rise", () => {
   test("one goes back", () => {
     expect(find(name, turn("a", { f: 5, from: 100, to: 200 }), later(4))).toEqual(BROKEN);
   });
-  test("one comes twice: it neither rises, nor is it new", () => {
+  test("a repeated fence neither rises nor is new", () => {
     expect(find(name, first, later(1))).toEqual({ violations: 2, excused: 0 });
   });
-  test("who enters late because it was paused", () => {
+  test("a holder that starts late because it was paused", () => {
     const paused = { held: false, believedTo: null, kept: false };
     const earlier = turn("a", { f: 2, from: 100, to: 200 });
     expect(find(name, earlier, later(1, paused))).toEqual(FINE);
     expect(find(name, earlier, later(2, paused))).toEqual(BROKEN);
   });
-  test("two who share a lock may enter in another order, but not with one fence", () => {
+  test("two holders that share a lock may start in any order, but not with the same fence", () => {
     const far = [
       { e: "fault", kind: "clock", lane: "process 0", from: 90, to: 310, mayShareLocks: true },
     ];
@@ -69,7 +69,7 @@ describe("fences rise", () => {
       EXCUSED,
     );
   });
-  test("after a failover they may begin anew, and rise from there", () => {
+  test("after a failover fences may start again and rise from there", () => {
     const before = turn("a", { f: 5, from: 100, to: 200 });
     const after = [4, 5, 6].map((f, index) =>
       turn(`c${f}`, { f, from: 20_000 + index * 100, to: 20_050 + index * 100 }),
@@ -90,22 +90,22 @@ describe("no guarded update lost", () => {
   const turns = ["a", "b", "c"].map((id, index) =>
     turn(id, { f: index + 1, from: index * 100, to: index * 100 + 50 }),
   );
-  test("each was made from the one before", () => {
+  test("each update is based on the one before", () => {
     expect(
       find(name, ...turns, write(10, "a", null), write(110, "b", "a"), write(210, "c", "b")),
     ).toEqual(FINE);
   });
-  test("one was made from an old one", () => {
+  test("an update is based on an old one", () => {
     expect(
       find(name, ...turns, write(10, "a", null), write(110, "b", "a"), write(210, "c", "a")),
     ).toEqual(BROKEN);
   });
-  test("what was lost came back", () => {
+  test("a lost update reappears", () => {
     const writes = [write(10, "a", null), write(110, "b", null), write(210, "c", "a")];
     const { accepted, lost } = lostUpdates(history(...turns, ...writes), "fenced");
     expect({ accepted, lost }).toEqual({ accepted: 3, lost: [{ update: "b", by: "c" }] });
   });
-  test("those of other cells are another matter", () => {
+  test("lost updates of other cells do not count", () => {
     const others = { cell: "alone" };
     expect(
       find(name, ...turns, write(10, "a", null, others), write(110, "b", null, others)),
@@ -121,13 +121,13 @@ describe("`fn` starts with its lock", () => {
   const name = "`fn` starts with its lock";
   const without = { held: false, believedTo: null, kept: false };
   const late = turn("a", { f: 1, from: 5_000, to: 5_100, ...without });
-  test("it has it", () => {
+  test("the lock is held", () => {
     expect(find(name, first)).toEqual(FINE);
   });
-  test("it has not", () => {
+  test("the lock is not held", () => {
     expect(find(name, late)).toEqual(BROKEN);
   });
-  test("its process was stopped just then", () => {
+  test("the process was stopped at that moment", () => {
     const stopped = (from, to) => [{ e: "stopped", t: to, w: "0.1", from, to }];
     expect(find(name, late, stopped(3_000, 4_950))).toEqual(FINE);
     expect(find(name, late, stopped(3_000, 4_000))).toEqual(BROKEN);
@@ -143,13 +143,13 @@ describe("nothing stays locked", () => {
   test("seen long after its end", () => {
     expect(find(name, first, seen(150, 5_000))).toEqual(BROKEN);
   });
-  test("its holder was killed: from then on", () => {
+  test("the holder was killed: the time counts from then on", () => {
     const [ask, enter] = first;
     const killed = life("0.1", { code: null, signal: "SIGKILL", to: 8_000 });
     expect(find(name, [ask, enter], killed, seen(150, 9_000))).toEqual(FINE);
     expect(find(name, [ask, enter], killed, seen(150, 13_000))).toEqual(BROKEN);
   });
-  test("nobody ever used it: no longer than the longest pause", () => {
+  test("a lock that nobody used lasts no longer than the longest pause", () => {
     const other = turn("b", { f: 2, from: 100, to: 200 });
     expect(find(name, other, seen(1_000, 4_500))).toEqual(FINE);
     expect(find(name, other, seen(1_000, 9_500))).toEqual(BROKEN);
@@ -173,7 +173,7 @@ describe("no operation beyond its limit", () => {
     expect(find(name, turn("a", { f: 1, from: 0, to: 100, ended: 3_000 }))).toEqual(FINE);
     expect(find(name, turn("a", { f: 1, from: 0, to: 100, ended: 7_000 }))).toEqual(BROKEN);
   });
-  test("pauses of the process do not count, also where two overlap", () => {
+  test("pauses of the process do not count, even if two overlap", () => {
     const slow = turn("a", { f: 1, from: 0, to: 100, ended: 7_000 });
     const pause = (w, from, to) => ({ e: "stopped", t: to, w, from, to });
     expect(find(name, slow, [pause("0.1", 1_000, 3_000)])).toEqual(FINE);
@@ -192,13 +192,13 @@ describe("no operation beyond its limit", () => {
 describe("only LockErrors", () => {
   const name = "only LockErrors";
   const error = (fields) => [{ e: "error", t: 1, p: "0.1", s: "a", at: "wait", ...fields }];
-  test("one that fits", () => {
+  test("an error that fits the fault", () => {
     expect(find(name, error({ name: "LockError", code: "ServiceUnavailable" }))).toEqual(FINE);
   });
-  test("one that tells of a mistake of ours", () => {
+  test("an error that reveals a bug", () => {
     expect(find(name, error({ name: "LockError", code: "Internal" }))).toEqual(BROKEN);
   });
-  test("another kind", () => {
+  test("an error of another class", () => {
     expect(find(name, error({ name: "TypeError: x", code: "Aborted" }))).toEqual(BROKEN);
   });
 });
@@ -206,7 +206,7 @@ describe("only LockErrors", () => {
 describe("no unexpected death", () => {
   const name = "no unexpected death";
   const killed = { code: null, signal: "SIGKILL" };
-  test("an end of its own, and one that we caused", () => {
+  test("a normal end, and one that we caused", () => {
     const sent = [{ e: "sent", t: 5, w: "1.1", signal: "SIGKILL" }];
     expect(find(name, life("0.1"), life("1.1", killed), sent)).toEqual(FINE);
   });
@@ -215,7 +215,7 @@ describe("no unexpected death", () => {
     expect(find(name, life("1.1", killed), sent)).toEqual(BROKEN);
     expect(find(name, life("1.1", { code: null, signal: "SIGSEGV" }))).toEqual(BROKEN);
   });
-  test("an exit code, an end that did not come, one that was not seen", () => {
+  test("an error exit code, a hang, and an end that was not recorded", () => {
     expect(find(name, life("0.1", { code: 1 }))).toEqual(BROKEN);
     const hung = [
       { e: "hung", t: 5, w: "0.1" },
@@ -232,16 +232,16 @@ describe("the undo left nothing", () => {
   test("nothing is left", () => {
     expect(find(name, left())).toEqual(FINE);
   });
-  test("something is", () => {
+  test("a lock is left", () => {
     expect(find(name, left("undone:0.1"), life("0.1"))).toEqual(BROKEN);
     expect(find(name, left("k"))).toEqual(BROKEN);
   });
-  test("of a process that was killed", () => {
+  test("a lock is left by a killed process", () => {
     const sent = [{ e: "sent", t: 5, w: "0.1", signal: "SIGKILL" }];
     expect(find(name, left("undone:0.1"), sent)).toEqual(FINE);
     expect(find(name, left("undone:1.1"), sent)).toEqual(BROKEN);
   });
-  test("of a release that a crash of the server took back", () => {
+  test("a lock is left by a release that a server crash lost", () => {
     const gave = (t) => [{ e: "gave", t, p: "0.1", k: "undone:0.1" }];
     const crash = { e: "fault", kind: "crash", lane: "store", from: 5_000, to: 6_000 };
     const crashed = (more) =>
@@ -252,7 +252,7 @@ describe("the undo left nothing", () => {
     expect(crashed([gave(4_900), gave(6_100)])).toEqual(BROKEN);
     expect(find(name, left("undone:0.1"), [crash], gave(4_900))).toEqual(BROKEN);
   });
-  test("of a release that failed, and said so", () => {
+  test("a lock is left by a release that reported its failure", () => {
     const quit = [{ e: "quit", t: 5, p: "0.1", k: "undone:0.1", at: "release", name: "LockError" }];
     expect(find(name, left("undone:0.1"), quit)).toEqual(FINE);
   });
@@ -264,23 +264,23 @@ describe("pauses and what was lost for them", () => {
   const other = turn("b", { p: "1.1", f: 2, from: 1_200, to: 1_300 });
   const alone = { cell: "alone" };
 
-  test("the one who was paused is to blame", () => {
+  test("the paused holder is to blame", () => {
     const writes = [write(1_250, "b", null, alone), write(2_005, "a", null, alone)];
     const { hits } = pausedSections(history([pause], paused, other, ...writes), ["alone"]);
     expect(hits).toMatchObject([{ kind: "stopped", lost: { alone: 1 }, disturbed: false }]);
     expect(hits[0].ttls).toBeCloseTo(1.89);
   });
-  test("also when it is its own update that was lost", () => {
+  test("the paused holder is to blame even if its own update was lost", () => {
     const writes = [write(2_005, "a", null, alone), write(2_050, "b", null, alone)];
     const { hits } = pausedSections(history([pause], paused, other, ...writes), ["alone"]);
     expect(hits).toMatchObject([{ lost: { alone: 1 } }]);
   });
-  test("without a pause it is not explained", () => {
+  test("without a pause a lost update is unexplained", () => {
     const writes = [write(1_250, "b", null, alone), write(2_005, "a", null, alone)];
     const { hits, unexplained } = pausedSections(history(paused, other, ...writes), ["alone"]);
     expect({ hits, unexplained }).toEqual({ hits: [], unexplained: { alone: 1 } });
   });
-  test("a fault of the store meanwhile is told, one of another process is none", () => {
+  test("a fault of the store counts as a disturbance, and one of another process does not", () => {
     const fault = (more) => [
       { e: "fault", kind: "cut", lane: "store", from: 500, to: 600, ...more },
     ];
@@ -290,12 +290,12 @@ describe("pauses and what was lost for them", () => {
     expect(disturbedBy(fault({ on: [0] }))).toBe(true);
     expect(disturbedBy(fault({ on: [1] }))).toBe(false);
   });
-  test("a process that is stopped while its event loop is blocked was stopped, once", () => {
+  test("a process that is stopped while its event loop is blocked counts as stopped once", () => {
     const blocked = { e: "blocked", t: 1_500, p: "0.1", from: 105, to: 1_500, place: "inside" };
     const { hits } = pausedSections(history([blocked, pause], paused), ["alone"]);
     expect(hits).toMatchObject([{ kind: "stopped", from: 105, to: 2_000 }]);
   });
-  test("what was lost in a failover is told apart", () => {
+  test("updates lost in a failover are counted separately", () => {
     const writes = [write(1_250, "b", null, alone), write(2_005, "a", null, alone)];
     const events = [[pause], paused, other, ...writes, failover(500, 600)];
     expect(pausedSections(history(...events), ["alone"])).toEqual({

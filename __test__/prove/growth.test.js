@@ -1,8 +1,7 @@
-// Many operations in one process leave nothing in it; and what judges that notices what they do leave.
+// What judges whether a process grows notices what operations leave in it.
 
 import { describe, expect, test } from "vitest";
 import { growthOf } from "../../prove/check/growth.mjs";
-import { endure } from "../../prove/endurance.mjs";
 
 const MB = 1 << 20;
 const sample = {
@@ -45,19 +44,3 @@ describe("what is measured", () => {
     expect(died).toMatchObject({ isFlat: false, grew: ["it ended with SIGSEGV"] });
   });
 });
-
-test.each(["redis", "sqlite"])(
-  "%s: thirty thousand operations, with connections that break",
-  async (backend) => {
-    const measured = await endure({ backend, operations: 30_000, seed: "1", breakEveryMs: 500 });
-    const growth = growthOf(measured);
-    expect(growth.grew).toEqual([]);
-    expect(growth.closed.descriptors).toBeLessThan(growth.last.descriptors + 4);
-    const unexpected = Object.keys(measured.errors).filter(
-      (code) => !["Aborted", "AcquisitionTimeout", "ServiceUnavailable"].includes(code),
-    );
-    expect(unexpected).toEqual([]);
-    if (backend === "redis") expect(measured.broken).toBeGreaterThan(0);
-  },
-  120_000,
-);

@@ -1,4 +1,4 @@
-// Small histories, made by hand.
+// Small handwritten histories for the tests of the checks.
 
 import { PROMISES } from "../../prove/check/promises.mjs";
 import { model } from "../../prove/check/model.mjs";

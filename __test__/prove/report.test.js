@@ -20,7 +20,7 @@ const reported = (...more) => {
   return { summary, ...report([{ ...summary, ...circumstances }]) };
 };
 
-test("what was kept, and what a pause destroyed", () => {
+test("reports kept guarantees and updates lost by pauses", () => {
   const { summary, markdown, charts } = reported();
   expect(summary).toMatchObject({ isKept: true, turns: 2, updates: { alone: { lost: 1 } } });
   expect(inShort(summary)).toContain("1 with the lock alone");
@@ -31,7 +31,7 @@ test("what was kept, and what a pause destroyed", () => {
   expect(charts).toMatch(/^<svg [^]*<\/svg>\n$/);
 });
 
-test("what was broken", () => {
+test("reports broken guarantees", () => {
   const { summary, markdown } = reported(turn("c", { p: "1.1", f: 3, from: 1_250, to: 1_400 }));
   expect(summary.isKept).toBe(false);
   expect(inShort(summary)).toContain("BROKEN one holder");

@@ -7,7 +7,7 @@ import { schedule } from "../../prove/schedule.mjs";
 const kinds = { killed: [0, 500], stopped: [300, 3_000], cut: [100, 200] };
 const span = { endMs: 600_000, gapMs: [500, 3_000] };
 
-test("the same seed is the same plan, another is another", () => {
+test("the same seed gives the same schedule, and another seed another one", () => {
   const plan = schedule("7 store", kinds, span);
   expect(schedule("7 store", kinds, span)).toEqual(plan);
   expect(schedule("8 store", kinds, span)).not.toEqual(plan);
@@ -29,7 +29,7 @@ test("one after the other, within their lengths and the time there is, all kinds
   expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(1);
 });
 
-test("no faults, no plan", () => {
+test("without faults the schedule is empty", () => {
   expect(schedule("7", {}, span)).toEqual([]);
 });
 

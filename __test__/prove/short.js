@@ -19,13 +19,13 @@ export async function shortRun(backend, options) {
   return summary;
 }
 
-/** The promises that were broken, with the seed to repeat it. */
+/** Returns the broken guarantees, with the seed to repeat the run. */
 export const broken = ({ seed, promises }) =>
   promises
     .filter(({ violations }) => violations)
     .map(({ name, examples }) => `${name}, --seed ${seed}: ${examples.join("\n")}`);
 
-/** A short run on each of these keeps the promises, and had enough turns and faults to tell. */
+/** Tests that a short run on each backend keeps the guarantees, with enough turns and faults. */
 export function testShortRuns(backends, turns) {
   test.concurrent.each(backends)(
     "%s",

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import { startRedisCluster } from "../../scripts/servers.mjs";
 import { lock } from "../fixtures/api.js";
+import { size } from "../fixtures/size.js";
 import { NOISE_MS, until } from "../fixtures/wait.js";
 import { keysOfAllPlaces, load, ownerOf, placesByNode, startMove } from "./cluster.js";
 import { open, prefix } from "./open.js";
@@ -29,10 +30,9 @@ function expectHarmless({ seen }) {
   for (const code of seen.codes) expect(HARMLESS).toContain(code);
 }
 
-describe.each([
-  ["without TLS", {}],
-  ["with TLS", { tls: true }],
-])("%s", (_, options) => {
+describe(size("without TLS", "with TLS"), () => {
+  const options = size({}, { tls: true });
+
   test("a master dies and its replica takes over", async () => {
     const cluster = await start({ replicas: 1, ...options });
     const backend = connect(cluster);

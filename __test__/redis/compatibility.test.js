@@ -144,3 +144,65 @@ test("the same keys in the database as the other implementation", async ({ onTes
   expect(seen[0]).toEqual(seen[1]);
   expect(seen[0][0]).toEqual(["PREFIX:fence:PREFIX:k", "PREFIX:id:ID", "PREFIX:k"]);
 });
+
+describe.each(["native", "eval"])("a holder's label, over %s", (way) => {
+  const LABEL = `web-1:42 "a" \\ / é`;
+  const target = way === "eval" ? { eval: (...args) => redis.eval(...args) } : undefined;
+  const labelled = (keyPrefix, cleanup) => {
+    const backend = open({ ...(target && { target }), keyPrefix, holderLabel: LABEL });
+    cleanup(() => backend.close());
+    return backend;
+  };
+
+  test("is one more field, which others leave alone", async ({ onTestFinished }) => {
+    const keyPrefix = prefix();
+    const first = labelled(keyPrefix, onTestFinished);
+    const second = createSecond(redis, { keyPrefix });
+    const lock = await first.acquire({ key: KEYS["a quote-laden"], ttlMs: 30_000 });
+    const stored = await second.lookupKey(KEYS["a quote-laden"]);
+    expect(stored).toEqual({
+      lockId: lock.lockId,
+      expiresAtMs: lock.expiresAtMs,
+      acquiredAtMs: lock.expiresAtMs - 30_000,
+      key: KEYS["a quote-laden"],
+      fence: lock.fence,
+      holderLabel: LABEL,
+    });
+    const extended = await second.extend({ lockId: lock.lockId, ttlMs: 60_000 });
+    expect(extended.ok).toBe(true);
+    const { holderLabel, expiresAtMs } = await first.lookup({ lockId: lock.lockId });
+    expect({ holderLabel, expiresAtMs }).toEqual({
+      holderLabel: LABEL,
+      expiresAtMs: extended.expiresAtMs,
+    });
+    expect(await second.release({ lockId: lock.lockId })).toEqual({ ok: true });
+  });
+
+  test("is not there, and nothing else is, without the option", async ({ onTestFinished }) => {
+    const keyPrefix = prefix();
+    const backend = open({ ...(target && { target }), keyPrefix });
+    onTestFinished(() => backend.close());
+    const { lockId, expiresAtMs, fence } = await backend.acquire({ key: "k", ttlMs: 30_000 });
+    const acquiredAtMs = expiresAtMs - 30_000;
+    expect(await redis.get(`${keyPrefix}:k`)).toBe(
+      JSON.stringify({ lockId, expiresAtMs, acquiredAtMs, key: "k", fence }),
+    );
+  });
+});
+
+test("a client with only eval() gets a further argument only where there is a label", async () => {
+  const calls = [];
+  const client = {
+    eval: (script, keys, ...args) => {
+      calls.push(args.slice(keys));
+      return redis.eval(script, keys, ...args);
+    },
+  };
+  for (const holderLabel of [undefined, "web-1:42"]) {
+    const backend = open({ target: client, keyPrefix: prefix(), holderLabel });
+    await backend.acquire({ key: "k", ttlMs: 30_000 });
+    await backend.close();
+  }
+  expect(calls.map((args) => args.length)).toEqual([5, 6]);
+  expect(calls[1][5]).toBe("web-1:42");
+});

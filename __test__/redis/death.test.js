@@ -9,5 +9,4 @@ serverDeath({
   start: () => startRedis({ config: { appendonly: "yes", appendfsync: "always" } }),
   open: (server, options) => open({ target: server.url, keyPrefix, ...options }),
   place: (server) => `127.0.0.1:${server.port}`,
-  triesToConnect: true,
 });

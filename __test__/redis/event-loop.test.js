@@ -64,11 +64,11 @@ describe("in this process", () => {
     const lost = await lock(
       backend,
       ({ signal }) => {
-        block(2500);
+        block(3500);
         expect(Number(cli("pttl", `${keyPrefix}:beating`))).toBeGreaterThan(0);
         return signal.aborted;
       },
-      { key: "beating", ttlMs: 600, autoExtend: true },
+      { key: "beating", ttlMs: 2_000, autoExtend: true },
     );
     expect(lost).toBe(false);
   });
@@ -229,15 +229,14 @@ test("what a callback throws is nobody's loss but its own", async () => {
     const answered = new Map();
     const thrown = [];
     process.on("uncaughtException", (error) => thrown.push(error.message));
-    const take = (batch) => {
+    let calls = 0;
+    // The native side does not keep it.
+    globalThis.onReplies = (...batch) => {
       for (let i = 0; i < batch.length; i += 2) answered.set(batch[i], batch[i + 1]);
-    };
-    let onLoop = 0;
-    const bridge = new Bridge(take, (...batch) => {
-      take(batch);
-      onLoop++;
+      calls++;
       throw new Error("on purpose");
-    });
+    };
+    const bridge = new Bridge(onReplies);
     const node = { host: "127.0.0.1", port: ${server.port} };
     const backend = open(bridge, "redis", JSON.stringify({ deployment: { kind: "server", node } }), 0);
     const asked = [];
@@ -247,7 +246,7 @@ test("what a callback throws is nobody's loss but its own", async () => {
       // On two connections, and so not in their order.
       while (answered.size < asked.length && Date.now() < giveUpAt) await sleep(1);
     }
-    console.log(asked.every((id) => answered.get(id) === "0"), onLoop === thrown.length, onLoop >= 10);
+    console.log(asked.every((id) => answered.get(id) === "0"), calls === thrown.length, calls >= 10);
   `);
   expect(result).toMatchObject({ code: 0, stderr: "", stdout: "true true true\n" });
 });

@@ -267,7 +267,7 @@ test("TLS: an unknown authority is AuthFailed unless asked to accept anything", 
   expect(await attempt({ ca: server.tls.ca, servername: "other.example" })).toBe("AuthFailed");
   expect(await attempt({ rejectUnauthorized: false })).toBe("acquired");
   expect(await attempt({ ca: server.tls.ca })).toBe("acquired");
-  expect(await attempt(undefined)).toBe("ServiceUnavailable");
+  expect(await attempt(undefined)).toBe("InvalidArgument");
   await server.stop();
 
   const strict = await startRedis({ tls: "client-certificate" });

@@ -264,16 +264,6 @@ describe("what is read", () => {
         () => createSentinel({ name: "m", sentinelRootNodes: [{ host: "h", port: 1 }] }),
       ],
       ["a pool", () => createClientPool({})],
-      [
-        "a credentialsProvider",
-        () =>
-          createClient({
-            credentialsProvider: {
-              type: "async-credentials-provider",
-              credentials: async () => ({ password: "p" }),
-            },
-          }),
-      ],
     ])("%s cannot be taken over, and it says so", (_, make) => {
       const client = make();
       expect(() => createRedisBackend(client)).toThrow(

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
-import { freePort } from "../../scripts/servers.mjs";
+import { freePort, startRedis } from "../../scripts/servers.mjs";
 import { rejection } from "../contracts/setup.js";
 import { LockError, lock } from "../fixtures/api.js";
 import { NOISE_MS } from "../fixtures/wait.js";
@@ -26,7 +26,7 @@ const shown = (error) =>
     .map((each) => `${inspect(each, { depth: 9, showHidden: true })} ${JSON.stringify(each)}`)
     .join(" ");
 
-test("nobody listens: ServiceUnavailable within connectTimeoutMs, and where", async () => {
+test("nobody listens: ServiceUnavailable within connectTimeoutMs, where and why", async () => {
   const port = await freePort();
   const backend = open({ target: `redis://127.0.0.1:${port}`, ...QUICK });
   for (const operation of [
@@ -37,7 +37,9 @@ test("nobody listens: ServiceUnavailable within connectTimeoutMs, and where", as
   ]) {
     const error = await failure(backend, operation);
     expect(error.code).toBe("ServiceUnavailable");
-    expect(error.message).toContain(`127.0.0.1:${port}`);
+    expect(error.message).toContain(`127.0.0.1:${port}: connection refused. `);
+    expect(error.message).toMatch(/Gave up after \d+(\.\d s| ms) \(connectTimeoutMs\)$/);
+    expect(String(error.cause.message)).toMatch(/refused/i);
   }
   await backend.close();
 });
@@ -57,8 +59,9 @@ test("nobody listens, and the wall of the wait is nearer: the store did not answ
   expect(error.code).toBe("AcquisitionTimeout");
   expect(error.message).toContain("Failed to acquire lock");
   expect(error.message).toContain("did not answer");
-  expect(error.message).not.toContain("another holds it");
-  expect(error.message).toContain(`127.0.0.1:${port}`);
+  expect(error.message).not.toContain("another holder");
+  expect(error.message).toContain(`127.0.0.1:${port}: connection refused. `);
+  expect(error.message).toMatch(/Trying for \d/);
   expect(error.cause).toBeInstanceOf(LockError);
   expect(error.cause.code).toBe("ServiceUnavailable");
   expect(error.cause.message).toContain(`127.0.0.1:${port}`);
@@ -71,7 +74,7 @@ test("a socket that is not there is named", async () => {
   const backend = open({ target: "unix:/nowhere/redis.sock", ...QUICK });
   const error = await failure(backend);
   expect(error.code).toBe("ServiceUnavailable");
-  expect(error.message).toContain("/nowhere/redis.sock");
+  expect(error.message).toContain("/nowhere/redis.sock: there is no such socket file");
   await backend.close();
 });
 
@@ -79,7 +82,7 @@ test("a name that does not resolve is ServiceUnavailable, and named", async () =
   const backend = open({ target: "redis://redis.invalid:6379", ...QUICK });
   const error = await failure(backend);
   expect(error.code).toBe("ServiceUnavailable");
-  expect(error.message).toContain("redis.invalid:6379");
+  expect(error.message).toContain("redis.invalid:6379: host not found");
   await backend.close();
 });
 
@@ -105,7 +108,20 @@ test("a server that accepts and says nothing is a NetworkTimeout", async () => {
   const backend = open({ target: `redis://127.0.0.1:${port}`, ...QUICK });
   const error = await failure(backend);
   expect(error.code).toBe("NetworkTimeout");
-  expect(error.message).toContain(`127.0.0.1:${port}`);
+  expect(error.message).toContain(`127.0.0.1:${port}: it accepts connections but does not answer`);
+  await backend.close();
+  stop();
+});
+
+test.each([
+  ["connectTimeoutMs", { connectTimeoutMs: 300, operationTimeoutMs: 20_000 }],
+  ["operationTimeoutMs", { connectTimeoutMs: 20_000, operationTimeoutMs: 300 }],
+])("a server that says nothing: the error names the shorter limit, %s", async (name, limits) => {
+  const { port, stop } = await listener(() => {});
+  const backend = open({ target: `redis://127.0.0.1:${port}`, ...limits });
+  const error = await rejection(backend.isLocked({ key: "k" }));
+  expect(error.code).toBe("NetworkTimeout");
+  expect(error.message).toMatch(new RegExp(`Gave up after \\d+(\\.\\d s| ms) \\(${name}\\)$`));
   await backend.close();
   stop();
 });
@@ -121,7 +137,59 @@ test.each([
   const error = await failure(backend);
   expect(error.code).toBe("ServiceUnavailable");
   expect(error.message).toContain(`127.0.0.1:${port}`);
+  expect(error.message).toMatch(/closed the connection during the handshake\. Is this a TLS port/);
   expect(shown(error)).not.toMatch(/s3cret|locker/);
   await backend.close();
   stop();
+});
+
+/** The error of a target that must fail long before `connectTimeoutMs`, and how it is described. */
+async function rejected(target) {
+  const backend = open({ target, connectTimeoutMs: 60_000, operationTimeoutMs: 60_000 });
+  const since = performance.now();
+  const error = await rejection(backend.isLocked({ key: "k" }));
+  expect(performance.now() - since).toBeLessThan(30_000);
+  await backend.close();
+  return error;
+}
+
+test("TLS on one side only is recognised at once, and a certificate that is not trusted", async () => {
+  const [plain, secured] = await Promise.all([startRedis(), startRedis({ tls: true })]);
+  const { host, port } = secured;
+  const { ca } = secured.tls;
+
+  const wantsTls = await rejected(`redis://locker:s3cret-w0rd@${host}:${port}`);
+  expect(wantsTls.code).toBe("InvalidArgument");
+  expect(wantsTls.message).toContain(`${host}:${port}: this is a TLS port`);
+  expect(wantsTls.message).toContain("rediss:");
+  expect(shown(wantsTls)).not.toMatch(/s3cret|locker/);
+
+  const noTls = await rejected(`rediss://locker:s3cret-w0rd@${plain.host}:${plain.port}`);
+  expect(noTls.code).toBe("InvalidArgument");
+  expect(noTls.message).toContain(`${plain.host}:${plain.port}: this is not a TLS port`);
+  expect(shown(noTls)).not.toMatch(/s3cret|locker/);
+
+  for (const [tls, expected] of [
+    [true, /certificate is not trusted, as its authority is unknown.* tls\.ca/],
+    [{ ca, servername: "other.example" }, /certificate is for another name.* tls\.servername/],
+  ]) {
+    const error = await rejected({ host, port, tls });
+    expect(error.code).toBe("AuthFailed");
+    expect(error.message).toMatch(expected);
+    expect(error.message).toContain(`${host}:${port}`);
+  }
+  await Promise.all([plain.stop(), secured.stop()]);
+});
+
+test.each([
+  [Object.assign(new Error("connect"), { code: "ECONNREFUSED" }), "connection refused"],
+  [new TypeError("fetch failed", { cause: { code: "ENOTFOUND" } }), "host not found"],
+  [new AggregateError([{ code: "ECONNREFUSED" }], "all failed"), "connection refused"],
+  [Object.assign(new Error("no"), { code: "CERT_HAS_EXPIRED" }), "certificate has expired"],
+])("a client that cannot connect: %s is told in words", async (cause, expected) => {
+  const backend = open({ target: { eval: () => Promise.reject(cause) } });
+  const error = await rejection(backend.isLocked({ key: "k" }));
+  expect(error.code).toBe("ServiceUnavailable");
+  expect(error.message).toContain(expected);
+  await backend.close();
 });

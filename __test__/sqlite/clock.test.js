@@ -1,4 +1,4 @@
-// The clock of the host is set forward or back: to the file, a process that lives at another time.
+// The clock of the host is set forward or back, simulated by a process with another time of day.
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
@@ -26,7 +26,7 @@ async function acquireAt(offset, path, ttlMs) {
   return JSON.parse(stdout);
 }
 
-test("set back by a year: a lock from before ends one TTL after it is next asked for", async () => {
+test("clock set back by a year: an earlier lock ends one TTL after the next attempt", async () => {
   const path = folder.file();
   const ttlMs = 2_000;
   expect((await acquireAt("+365d", path, ttlMs)).ok).toBe(true);
@@ -45,7 +45,7 @@ test("set back by a year: a lock from before ends one TTL after it is next asked
   await backend.close();
 });
 
-test("set forward by a year: the lock runs out early, and its holder's fence is out of date", async () => {
+test("clock set forward by a year: the lock expires early, and its holder's fence is outdated", async () => {
   const path = folder.file();
   const backend = open({ path });
   const lock = await backend.acquire({ key: "k", ttlMs: 60_000 });

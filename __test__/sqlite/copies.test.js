@@ -1,5 +1,5 @@
-// Two copies of the package in one process, as when two dependencies each bring their own. The
-// system keeps file locks by process: two copies of SQLite would not see each other's.
+// Two copies of the package in one process, as if two dependencies each bring one. File locks belong to
+// the process, so two copies of SQLite would not see each other's locks.
 
 import { cpSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ cpSync(join(ROOT, "js"), join(folder.path, "copy", "js"), { recursive: true });
 cpSync(join(ROOT, "package.json"), join(folder.path, "copy", "package.json"));
 const copy = `${pathToFileURL(join(folder.path, "copy", "js")).href}/`;
 
-test("in one thread: they exclude each other", async () => {
+test("two copies in one thread exclude each other", async () => {
   const result = await run(`
     const path = ${JSON.stringify(folder.file())};
     const fences = [];
@@ -41,9 +41,7 @@ test("in one thread: they exclude each other", async () => {
   expect(JSON.parse(result.stdout)).toEqual({ overlaps: 0, fences: 600 });
 });
 
-test("in different threads: the second is turned away, and not given locks that the first one has", async ({
-  skip,
-}) => {
+test("a second copy in another thread is refused", async ({ skip }) => {
   skip(process.platform === "win32", "there file locks belong to the open file");
   const path = folder.file();
   const result = await run(`

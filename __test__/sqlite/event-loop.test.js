@@ -1,5 +1,5 @@
-// Operations are done on JavaScript's thread where that takes no waiting. Another process that stands
-// still in the middle of a write must not be waited for there.
+// Operations run on the JavaScript thread if they need not wait. The thread must not wait for another
+// process that is stopped in the middle of a write.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, test } from "vitest";
@@ -15,7 +15,7 @@ let writer;
 
 afterAll(() => writer?.end());
 
-/** The longest time in which no timer ran while `work` was under way. */
+/** Returns the longest time without a timer callback while `work` was running. */
 async function longestPause(work) {
   let longest = 0;
   let last = performance.now();
@@ -63,7 +63,7 @@ test(
   30_000 + NOISE_MS,
 );
 
-test("a program that does nothing but lock comes back to its event loop", async () => {
+test("a program that only locks still returns to its event loop", async () => {
   const backend = open({ path: folder.file() });
   let turns = 0;
   const timer = setInterval(() => void turns++, 1);

@@ -1,4 +1,4 @@
-// Files that cannot be used: a clear LockError, nothing lost, nothing overwritten.
+// A file that cannot be used causes a clear LockError. Nothing is lost or overwritten.
 
 import { execFile } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import { open } from "./open.js";
 
 const folder = testFolder();
 
-/** The error of the first operation, which every later one gets too. */
+/** Returns the error of the first operation, and checks that later ones get the same error. */
 async function refusal(path) {
   const backend = open({ path });
   const error = await rejection(backend.acquire({ key: "k", ttlMs: 1_000 }));
@@ -24,7 +24,7 @@ async function refusal(path) {
 }
 
 describe("refused", () => {
-  test("a file that is no database", async () => {
+  test("a file that is not a database", async () => {
     const path = folder.file();
     const text = "my precious notes\n".repeat(1_000);
     writeFileSync(path, text);
@@ -49,7 +49,7 @@ describe("refused", () => {
     expect(error.message).toContain("does not exist");
   });
 
-  test("once the mistake is mended, the same backend works", async () => {
+  test("the same backend works once the cause is gone", async () => {
     const path = `${folder.path}/later/locks.db`;
     const backend = open({ path });
     expect((await rejection(backend.isLocked({ key: "k" }))).code).toBe("InvalidArgument");
@@ -60,10 +60,8 @@ describe("refused", () => {
   });
 });
 
-// A limit on the size of files stands for the end of the disk: SQLite's writes fail in the same place.
-test("no more room: ServiceUnavailable, and what was stored before is still there", async ({
-  skip,
-}) => {
+// A limit on the file size simulates a full disk: SQLite's writes fail at the same point.
+test("a full disk is a ServiceUnavailable, and stored data is kept", async ({ skip }) => {
   skip(process.platform === "win32", "only a shell of Unix limits the size of files");
   const path = folder.file();
   const roomy = open({ path });

@@ -1,4 +1,4 @@
-// A folder for the files of one test file, removed after it.
+// A folder for the files of one test file. It is removed afterwards.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

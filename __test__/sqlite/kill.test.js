@@ -1,5 +1,5 @@
-// A process may be killed at any moment: the file stays usable, no fence is given twice, and nothing
-// stays locked for longer than its TTL.
+// A process may be killed at any moment: the file stays usable, no fence is used twice, and no lock
+// outlasts its TTL.
 
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -7,12 +7,13 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { TIME_TOLERANCE_MS } from "../fixtures/api.js";
+import { size } from "../fixtures/size.js";
 import { checkLog } from "../fixtures/stress/log.js";
 import { untilTime } from "../fixtures/wait.js";
 import { testFolder } from "./folder.js";
 import { open } from "./open.js";
 
-const KILLS = 1000;
+const KILLS = size(50, 1000);
 const AT_A_TIME = 4;
 const TTL_MS = 500;
 const worker = new URL("./killed-worker.js", import.meta.url);

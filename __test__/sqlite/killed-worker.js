@@ -1,4 +1,4 @@
-// Takes locks as fast as it can until it is killed. Which sections it was in is on record.
+// Takes locks as fast as it can until it is killed, and records its critical sections.
 
 import { randomInt } from "node:crypto";
 import { SectionLog } from "../fixtures/stress/log.js";

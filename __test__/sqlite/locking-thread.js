@@ -1,4 +1,4 @@
-// A worker thread that goes in and out of the critical section.
+// A worker thread that enters and leaves the critical section repeatedly.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { lock } from "../fixtures/api.js";

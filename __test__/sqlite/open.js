@@ -2,6 +2,6 @@
 
 import { createSqliteBackend } from "../../js/sqlite.js";
 
-// Without waiting for the disk: no test cuts the power.
+// Do not wait for the disk, because no test cuts the power.
 export const open = ({ path, ...options }) =>
   createSqliteBackend(path, { durability: "normal", operationTimeoutMs: 60_000, ...options });

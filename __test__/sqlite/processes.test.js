@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
+import { size } from "../fixtures/size.js";
 import { stress } from "../fixtures/stress/run.js";
 import { testFolder } from "./folder.js";
 
 const folder = testFolder();
 
-test.each(["normal", "full"])(
+test.each(size(["normal"], ["normal", "full"]))(
   "several processes, some killed, durability %s: never two inside, nothing stays locked",
   async (durability) => {
     const report = await stress({
@@ -13,12 +14,12 @@ test.each(["normal", "full"])(
       processes: 4,
       workers: 40,
       keys: 4,
-      seconds: 8,
-      kills: 4,
+      seconds: size(4, 8),
+      kills: size(2, 4),
       ttlMs: 1_000,
     });
     expect(report.violations).toEqual([]);
-    expect(report.sections).toBeGreaterThan(50);
+    expect(report.sections).toBeGreaterThan(size(20, 50));
   },
   120_000,
 );

@@ -1,5 +1,5 @@
-// Another process that writes all the time, and can be made to stand still in the middle of it: the
-// file is locked for as long as it does.
+// Another process that writes all the time. It can be stopped in the middle of a write, and the file is
+// locked while it is stopped.
 
 import { fork } from "node:child_process";
 import { once } from "node:events";

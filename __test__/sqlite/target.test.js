@@ -1,4 +1,4 @@
-// What createSqliteBackend() accepts as a target and as options.
+// The targets and options that createSqliteBackend() accepts.
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -23,6 +23,8 @@ describe("the same file", () => {
     ["a URL object", pathToFileURL(path)],
     ["a sqlite: URL object", new URL(`sqlite:${inUrl}`)],
     ["an options object", { path, durability: "normal" }],
+    ["a flag that is not needed", { path, allowNetworkFileSystem: true }],
+    ["a flag that is not needed, in the URL", `sqlite:${inUrl}?allowNetworkFileSystem=true`],
   ])("%s", async (_, target) => {
     const holder = createSqliteBackend(path);
     const held = await holder.acquire({ key: "k", ttlMs: 60_000 });
@@ -49,7 +51,7 @@ describe("the same file", () => {
   });
 });
 
-test("a relative path stays where it was when the working directory changes", async () => {
+test("a relative path does not follow a change of the working directory", async () => {
   const before = process.cwd();
   process.chdir(folder.path);
   const backend = createSqliteBackend("relative.db");
@@ -74,6 +76,8 @@ describe("refused at once", () => {
     ["a malformed escape", ["sqlite:/%zz"]],
     ["a durability", [path, { durability: "low" }]],
     ["a durability in the URL", ["sqlite:/x?durability=low"]],
+    ["a flag that is no boolean", [path, { allowNetworkFileSystem: "yes" }]],
+    ["a flag in the URL that is neither", ["sqlite:/x?allowNetworkFileSystem=yes"]],
     ["a timeout of 0", [path, { operationTimeoutMs: 0 }]],
     ["a timeout that is no number", [path, { operationTimeoutMs: "5" }]],
     ["an endless timeout", [path, { connectTimeoutMs: Infinity }]],

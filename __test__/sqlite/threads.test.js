@@ -1,4 +1,4 @@
-// Worker threads, each with a backend of its own on one file.
+// Worker threads with separate backends on the same file.
 
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
@@ -15,7 +15,7 @@ function start(path, rounds) {
   return { threads, shared };
 }
 
-test("never two inside, fences without a gap", async () => {
+test("there is one holder at a time, and fences have no gaps", async () => {
   const { threads, shared } = start(folder.file(), 50);
   const fences = await Promise.all(
     threads.map(async (thread) => {
@@ -31,7 +31,7 @@ test("never two inside, fences without a gap", async () => {
   expect(numbers.sort((a, b) => a - b)).toEqual(Array.from({ length: 150 }, (_, i) => i + 1));
 });
 
-test("a thread that is terminated at work disturbs nobody", async () => {
+test("a thread that is terminated at work does not disturb others", async () => {
   const path = folder.file();
   const { threads } = start(path, 1_000_000);
   await Promise.all(threads.map((thread) => once(thread, "message")));

@@ -8,6 +8,7 @@ import * as opentelemetryCode from "../../js/opentelemetry.js";
 import * as postgresCode from "../../js/postgres.js";
 import * as redisCode from "../../js/redis.js";
 import * as sqliteCode from "../../js/sqlite.js";
+import * as testingCode from "../../js/testing.js";
 import type * as declared from "../../index.js";
 import type * as commonDeclared from "../../types/common.js";
 import type * as firestoreDeclared from "../../types/firestore.js";
@@ -16,6 +17,7 @@ import type * as opentelemetryDeclared from "../../types/opentelemetry.js";
 import type * as postgresDeclared from "../../types/postgres.js";
 import type * as redisDeclared from "../../types/redis.js";
 import type * as sqliteDeclared from "../../types/sqlite.js";
+import type * as testingDeclared from "../../types/testing.js";
 
 // A unique symbol equals itself only.
 type Declared<T> = Omit<T, "FAILURE_REASON"> & {
@@ -29,6 +31,7 @@ opentelemetryCode satisfies Declared<typeof opentelemetryDeclared>;
 postgresCode satisfies Declared<typeof postgresDeclared>;
 redisCode satisfies Declared<typeof redisDeclared>;
 sqliteCode satisfies Declared<typeof sqliteDeclared>;
+testingCode satisfies Declared<typeof testingDeclared>;
 
 ({}) as typeof declared satisfies Names<typeof code>;
 ({}) as typeof commonDeclared satisfies Names<typeof commonCode>;
@@ -37,5 +40,6 @@ sqliteCode satisfies Declared<typeof sqliteDeclared>;
 ({}) as typeof postgresDeclared satisfies Names<typeof postgresCode>;
 ({}) as typeof redisDeclared satisfies Names<typeof redisCode>;
 ({}) as typeof sqliteDeclared satisfies Names<typeof sqliteCode>;
+({}) as typeof testingDeclared satisfies Names<typeof testingCode>;
 
 type Names<T> = { [Name in keyof T]: unknown };

@@ -33,7 +33,7 @@ const config: FirestoreConfig = {
   fenceCollection: "fence_counters",
   cleanupInIsLocked: false,
 };
-createFirestoreBackend(undefined, config);
+createFirestoreBackend("firestore://p", config);
 // @ts-expect-error the defaults are filled in
 ({ collection: "locks" }) satisfies FirestoreConfig;
 export const document: LockDocument = {
@@ -45,6 +45,6 @@ export const document: LockDocument = {
 };
 
 // @ts-expect-error a collection is named by a string
-createFirestoreBackend(undefined, { collection: 7 });
+createFirestoreBackend("firestore://p", { collection: 7 });
 // @ts-expect-error there is no such option
-createFirestoreBackend(undefined, { keyPrefix: "x" });
+createFirestoreBackend("firestore://p", { keyPrefix: "x" });

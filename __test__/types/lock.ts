@@ -81,3 +81,24 @@ error.code satisfies string;
 error.context?.key satisfies string | undefined;
 // @ts-expect-error no such code
 new LockError("Oops");
+
+// What createLock() returns has the other forms.
+{
+  await using bound = createMemoryLock();
+  (await bound(({ fence }) => fence.length, { key: "k" })) satisfies number;
+  const tried = await bound.tryLock(({ fence }) => fence, { key: "k" });
+  if (tried.ok) tried.value satisfies string;
+  await using held = await bound.hold({ key: "k", autoExtend: true });
+  held.fence satisfies string;
+  await using perhaps = await bound.tryHold({ key: "k" });
+  perhaps?.fence satisfies string | undefined;
+  // @ts-expect-error it may be null
+  perhaps.fence;
+  (await bound.lead(({ signal }) => signal.aborted, { key: "k" })) satisfies boolean;
+  // @ts-expect-error a leader always keeps its lock alive
+  bound.lead(() => {}, { key: "k", autoExtend: true });
+  // @ts-expect-error it is bound already
+  bound.hold(own, { key: "k" });
+  const { hold: destructured } = bound;
+  destructured({ key: "k" }) satisfies Promise<{ release: () => Promise<{ ok: boolean }> }>;
+}

@@ -31,6 +31,7 @@ const info = await backend.lookup({ key: "k" });
 if (info) {
   info.fence satisfies string;
   info.expiresAtMs satisfies number;
+  info.holderLabel satisfies string | undefined;
   // @ts-expect-error lookup gives hashes only
   info.key;
 }

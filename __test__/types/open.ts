@@ -22,6 +22,12 @@ createBackend("sqlite:", { durability: "low" });
 createBackend("memory:", { disposeTimeout: 5 });
 // @ts-expect-error not a URL
 createBackend(5);
+// @ts-expect-error a variable that may not be set
+createBackend(process.env["SYNCGUARD_URL"]);
+
+// Without a URL: the default backend.
+createBackend() satisfies ManagedLockBackend<FencingCapabilities>;
+(await createLock()(({ fence }) => fence, { key: "k" })) satisfies string;
 
 // A URL that is known only at run time: the options of any backend, and nothing else.
 const url: string = process.env["SYNCGUARD_URL"] ?? "memory:";

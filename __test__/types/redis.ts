@@ -30,6 +30,8 @@ export const backend = createRedisBackend(targets[1], {
   connectTimeoutMs: 1_000,
   operationTimeoutMs: 1_000,
 });
+// Refused when it is called, but known only then.
+createRedisBackend(process.env["REDIS_URL"]);
 export const kind: "redis" = backend.capabilities.backend;
 export const authority: "server" = backend.capabilities.timeAuthority;
 export const lock = createLock();
@@ -37,7 +39,7 @@ export const locked: Promise<string> = lock(({ fence }) => fence, { key: "k" });
 export const closed: Promise<void> = lock.close();
 
 const config: RedisConfig = { keyPrefix: "syncguard", cleanupInIsLocked: false };
-createRedisBackend(undefined, config);
+createRedisBackend("redis://h", config);
 // @ts-expect-error the defaults are filled in
 ({ keyPrefix: "syncguard" }) satisfies RedisConfig;
 export const data: LockData = {
@@ -49,8 +51,8 @@ export const data: LockData = {
 };
 
 // @ts-expect-error a key prefix is a string
-createRedisBackend(undefined, { keyPrefix: 7 });
+createRedisBackend("redis://h", { keyPrefix: 7 });
 // @ts-expect-error there is no such option
-createRedisBackend(undefined, { tableName: "x" });
+createRedisBackend("redis://h", { tableName: "x" });
 // @ts-expect-error there is no such transport
-createRedisBackend(undefined, { transport: "pigeon" });
+createRedisBackend("redis://h", { transport: "pigeon" });

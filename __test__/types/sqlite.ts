@@ -9,6 +9,7 @@ export const targets: SqliteTarget[] = [
   "sqlite:/locks.db",
   new URL("file:///locks.db"),
   { path: "/locks.db", durability: "normal", disposeTimeoutMs: 5 },
+  { path: "/mnt/locks.db", allowNetworkFileSystem: true },
 ];
 
 export const backend = createSqliteBackend(targets[1], { durability: "full" });
@@ -19,6 +20,6 @@ export const locked: Promise<string> = lock(({ fence }) => fence, { key: "k" });
 export const closed: Promise<void> = lock.close();
 
 // @ts-expect-error there is no such durability
-createSqliteBackend(undefined, { durability: "low" });
+createSqliteBackend("/locks.db", { durability: "low" });
 // @ts-expect-error there is no such option
-createSqliteBackend(undefined, { keyPrefix: "x" });
+createSqliteBackend("/locks.db", { keyPrefix: "x" });

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createFirestoreBackend } from "../../js/firestore.js";
+import { forceRelease, getByKey, hold, lock } from "../../js/index.js";
 import { createPostgresBackend } from "../../js/postgres.js";
 import { createRedisBackend } from "../../js/redis.js";
 import { LOCK_ID, rejection } from "./support.js";
@@ -42,6 +43,13 @@ test.each(BACKENDS)("%s: wrong input is refused before anything is sent", async 
   for (const call of [
     () => backend.acquire({ key: "", ttlMs: 1000 }),
     () => backend.acquire({ key: "k".repeat(513), ttlMs: 1000 }),
+    () => backend.acquire({ key: "k\ud800", ttlMs: 1000 }),
+    () => backend.isLocked({ key: "\udc00" }),
+    () => backend.lookup({ key: "\ud800" }),
+    () => getByKey(backend, "\ud800"),
+    () => forceRelease(backend, { key: "\ud800" }),
+    () => lock(backend, () => {}, { key: "\ud800" }),
+    () => hold(backend, { key: "\ud800" }),
     () => backend.acquire({ key: "k", ttlMs: 0 }),
     () => backend.release({ lockId: "short" }),
     () => backend.extend({ lockId: "short", ttlMs: 1000 }),

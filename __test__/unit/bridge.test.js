@@ -5,7 +5,7 @@ import { LONGEST_TIMER_MS } from "../../js/base/config.js";
 import { recall } from "../../js/base/thrown.js";
 import { createNativeBackend } from "../../js/native/backend.js";
 import { listen, unlisten } from "../../js/native/bridge.js";
-import { appoint } from "../../js/native/questions.js";
+import { register } from "../../js/native/questions.js";
 import { answer, calls, LOCK_ID, next, ready, reset, state } from "./fake-native.js";
 
 vi.mock("../../js/native/addon.js", () => import("./fake-native.js"));
@@ -74,7 +74,7 @@ describe("timers", () => {
 
 describe("questions", () => {
   const respond = (respondent) =>
-    appoint({ describe: () => ({ code: "Internal" }), ...respondent });
+    register({ describe: () => ({ code: "Internal" }), ...respondent });
 
   test("are answered with the number they came with", async () => {
     const asked = vi.fn(async ({ op }) => ({ op }));
@@ -101,7 +101,7 @@ describe("questions", () => {
     ["rejects", () => Promise.reject("thing")],
   ])("what is thrown is described, and kept until it is told: %s", async (_, fail) => {
     const describe = vi.fn(() => ({ code: "RateLimited", message: "slow", outcomeUnknown: true }));
-    answer(0, `Q32,${appoint({ answer: fail, describe })},{"op":"acquire"}`);
+    answer(0, `Q32,${register({ answer: fail, describe })},{"op":"acquire"}`);
     await settled();
     expect(describe).toHaveBeenCalledExactlyOnceWith("thing", { op: "acquire" });
     const [name, question, ok, json] = calls[0];

@@ -27,7 +27,11 @@ describe("crates", () => {
     ["a licence", [crate("a", "1.0.0", "GPL-3.0-only")], 'a 1.0.0 has the licence "GPL-3.0-only"'],
     ["no licence", [crate("a", "1.0.0", "")], 'a 1.0.0 has the licence ""'],
     ["a banned crate", [crate("openssl-sys")], "openssl-sys is banned: TLS is rustls"],
-    ["two versions", [crate("a"), crate("a", "2.0.0")], "several versions, with no reason given"],
+    [
+      "two versions",
+      [crate("a"), crate("a", "2.0.0")],
+      "several versions, and deny.toml gives no reason",
+    ],
   ])("%s that is not allowed is", (_, crates, text) => {
     expect(judged(crates)).toEqual([expect.stringContaining(text)]);
   });

@@ -9,7 +9,7 @@ export const next = [];
 export const state = {};
 /** What `take` brings: a batch each. */
 export const ready = [];
-let onBatch;
+let onReplies;
 
 export function reset() {
   calls.length = 0;
@@ -23,12 +23,15 @@ export function reset() {
 
 /** The native side brings `id, reply, id, reply, …`. */
 export function answer(...batch) {
-  onBatch(batch);
+  onReplies(...batch);
 }
 
 export class Bridge {
   constructor(callback) {
-    onBatch = callback;
+    onReplies = callback;
+  }
+  receipts() {
+    return new ArrayBuffer(64);
   }
   setTime() {}
   take() {
@@ -49,6 +52,7 @@ class FakeBackend {
   now() {
     return state.now;
   }
+  releaseOnExit() {}
   heldFor(number) {
     return state.heldFor(number);
   }

@@ -8,7 +8,7 @@ import { LOCK_ID, rejection, scripted } from "./support.js";
 beforeEach(() => {
   vi.useFakeTimers();
   // That a lock was lost is said there: see lock-loss.test.js.
-  vi.spyOn(console, "warn").mockImplementation(() => {});
+  vi.spyOn(process, "emitWarning").mockImplementation(() => {});
 });
 afterEach(() => {
   vi.useRealTimers();

@@ -65,7 +65,9 @@ describe("attempts", () => {
     await vi.advanceTimersByTimeAsync(300);
     const error = await failed;
     expect(error).toMatchObject({ code: "AcquisitionTimeout", context: { key: "the-key" } });
-    expect(error.message).toContain("Failed to acquire lock");
+    expect(error.message).toMatch(
+      /^Failed to acquire lock after 3 attempts in 300 ms: acquisition\.maxRetries \(2\) was reached/,
+    );
     expect(error.message).not.toContain("the-key");
     expect(times).toEqual([0, 100, 300]);
     expect(vi.getTimerCount()).toBe(0);
@@ -89,6 +91,27 @@ describe("attempts", () => {
 });
 
 describe("the time limit", () => {
+  test.each(["exponential", "fixed"])("alone limits the wait (%s)", async (backoff) => {
+    const { backend, times } = tries();
+    const config = { key: "k", acquisition: { ...exact, backoff, timeoutMs: 600_000 } };
+    const failed = rejection(lock(backend, () => {}, config));
+    await vi.advanceTimersByTimeAsync(599_999);
+    expect(times.at(-1)).toBeGreaterThan(250_000);
+    await vi.advanceTimersByTimeAsync(1);
+    expect((await failed).message).toContain(
+      " in 600000 ms: acquisition.timeoutMs (600000) ran out",
+    );
+  });
+
+  test("ends the wait together with maxRetries if both are given", async () => {
+    const { backend, times } = tries();
+    const acquisition = { ...exact, timeoutMs: 600_000, maxRetries: 2 };
+    const failed = rejection(lock(backend, () => {}, { key: "k", acquisition }));
+    await vi.advanceTimersByTimeAsync(300);
+    expect((await failed).message).toContain("acquisition.maxRetries (2) was reached");
+    expect(times).toEqual([0, 100, 300]);
+  });
+
   test("cuts the last pause short", async () => {
     const { backend, times } = tries();
     const config = { key: "k", acquisition: { ...exact, timeoutMs: 250 } };
@@ -96,7 +119,9 @@ describe("the time limit", () => {
     await vi.advanceTimersByTimeAsync(249);
     expect(times).toEqual([0, 100]);
     await vi.advanceTimersByTimeAsync(1);
-    expect((await failed).message).toMatch(/^Failed to acquire lock .* 250 ms/);
+    expect((await failed).message).toMatch(
+      /^Failed to acquire lock after 2 attempts in 250 ms: acquisition\.timeoutMs \(250\) ran out/,
+    );
     expect(times).toEqual([0, 100]);
   });
 

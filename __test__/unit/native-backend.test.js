@@ -23,7 +23,7 @@ beforeEach(() => {
 describe("opening", () => {
   test("passes the configuration on as JSON", () => {
     make();
-    expect(calls).toEqual([["open", "fake", '{"path":"p"}', 0]]);
+    expect(calls).toEqual([["open", "fake", '{"path":"p"}', 0, undefined]]);
   });
 
   test("throws what the native side refuses", () => {
@@ -93,7 +93,7 @@ describe("replies", () => {
   });
 
   test("a lookup, with a key that has commas", async () => {
-    next.push(`I${LOCK_ID}${FENCE}1700000030000,1700000000000,a,b`, "0");
+    next.push(`I${LOCK_ID}${FENCE}1700000030000,1700000000000,\na,b`, "0");
     expect(await getByKeyRaw(backend, "a,b")).toEqual({
       key: "a,b",
       lockId: LOCK_ID,

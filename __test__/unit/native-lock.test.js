@@ -46,7 +46,7 @@ describe("crossing", () => {
   test("with the default limits there are none to carry over", async () => {
     next.push(HOLD, "1");
     await lock(backend, () => {}, { key: "k" });
-    expect(calls[0]).toEqual(["hold", "k", 30_000, true, false, false, 0, null]);
+    expect(calls[0]).toEqual(["hold", "k", 30_000, true, true, false, 0, null]);
   });
 
   test("all limits, and what can be cancelled", async () => {
@@ -350,7 +350,7 @@ describe("the hold", () => {
 
   test.each(["early", "late"])("a loss aborts the signal that is looked at %s", async (when) => {
     next.push(HOLD, "0");
-    vi.spyOn(console, "warn").mockImplementation(() => {});
+    vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     await lock(
       backend,
       async (context) => {

@@ -12,8 +12,8 @@ import { rejection, scripted } from "./support.js";
 
 const ITSELF = /Failed to acquire lock .*: it waited for itself/;
 const PERHAPS =
-  /Failed to acquire lock .*: this process holds it itself.* If the call was made inside/;
-const ANOTHER = /Failed to acquire lock .*: another holds it/;
+  /Failed to acquire lock .*: .* while this process itself held the lock.* If the call was made inside/;
+const ANOTHER = /Failed to acquire lock .*: .* while another holder had the lock/;
 
 const key = "invoice:42";
 const acquisition = { timeoutMs: 30, retryDelayMs: 5 };

@@ -79,7 +79,6 @@ describe.each(Object.entries(BACKENDS))("%s", (_, [create, url, inOne]) => {
 
   test("a misspelt option is refused, wherever it stands", () => {
     expect(message(url, { disposeTimeout: 5 })).toBe(hint);
-    expect(message(undefined, { disposeTimeout: 5 })).toBe(hint);
     expect(message(inOne, { disposeTimeout: 5 })).toBe(hint);
     expect(message({ ...inOne, disposeTimeout: 5 })).toBe(hint);
     expect(message({ ...inOne, onReleaseErr: () => {} })).toContain('"onReleaseError"');

@@ -76,7 +76,7 @@ describe("what it throws", () => {
 
   test("heartbeats: the loss names the last one as its cause", async () => {
     vi.useFakeTimers();
-    vi.spyOn(console, "warn").mockImplementation(() => {});
+    vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     try {
       const odd = new TypeError("odd");
       for (const [thrown, causeOf] of [
@@ -186,7 +186,7 @@ describe("its life", () => {
           return { ok: true };
         },
       });
-      return hold(backend, { key: "k", ttlMs: 600, autoExtend: true });
+      return hold(backend, { key: "k", ttlMs: 3_000, autoExtend: true });
     };
     const held = await taken();
     await collect();

@@ -92,9 +92,9 @@ describe("the heartbeat while the event loop is blocked", () => {
 test("a spied extend makes the heartbeats", async () => {
   const backend = createMemoryBackend();
   const extend = vi.spyOn(backend, "extend");
-  const held = await hold(backend, { key: "k", ttlMs: 150, autoExtend: true });
+  const held = await hold(backend, { key: "k", ttlMs: 1_500, autoExtend: true });
   await until(() => extend.mock.calls.length >= 3);
-  expect(extend.mock.calls[0]).toEqual([{ lockId: held.lockId, ttlMs: 150 }]);
+  expect(extend.mock.calls[0]).toEqual([{ lockId: held.lockId, ttlMs: 1_500 }]);
   expect((await held.release()).ok).toBe(true);
 });
 

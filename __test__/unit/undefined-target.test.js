@@ -1,75 +1,110 @@
-// An environment variable that is not set, passed as the target.
+// An environment variable that is not set, passed as the target: a lock on the wrong server protects
+// nothing, so it is refused in every environment.
 
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { createBackend, createLock } from "../../js/index.js";
+import * as firestore from "../../js/firestore.js";
+import * as memory from "../../js/memory.js";
+import * as postgres from "../../js/postgres.js";
+import * as redis from "../../js/redis.js";
+import * as sqlite from "../../js/sqlite.js";
 
-const KINDS = ["redis", "postgres", "firestore", "sqlite"];
-const CREATE = {
-  redis: "createRedisBackend",
-  postgres: "createPostgresBackend",
-  firestore: "createFirestoreBackend",
-  sqlite: "createSqliteBackend",
+const KINDS = {
+  redis: [redis.createRedisBackend, redis.createLock],
+  postgres: [postgres.createPostgresBackend, postgres.createLock],
+  firestore: [firestore.createFirestoreBackend, firestore.createLock],
+  sqlite: [sqlite.createSqliteBackend, sqlite.createLock],
+  "a URL": [createBackend, createLock],
 };
+const CREATORS = Object.entries(KINDS).flatMap(([kind, creators]) =>
+  creators.map((create) => [`${create.name} of ${kind}`, create]),
+);
 
-let warn;
+const REFUSED = expect.objectContaining({
+  name: "LockError",
+  code: "InvalidArgument",
+  message: expect.stringMatching(/is the environment variable that it comes from set\?/),
+});
+
 beforeEach(() => {
-  vi.resetModules(); // it is said once
-  warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+  // So that there would be something to fall back to.
   vi.stubEnv("GOOGLE_CLOUD_PROJECT", "some-project");
+  vi.stubEnv("REDIS_URL", "redis://127.0.0.1:1");
+  vi.stubEnv("SYNCGUARD_URL", "memory:");
 });
-afterEach(() => {
-  vi.unstubAllEnvs();
-  vi.restoreAllMocks();
-});
+afterEach(() => vi.unstubAllEnvs());
 
-async function creators(kind) {
-  const module = await import(`../../js/${kind}.js`);
-  return [module[CREATE[kind]], module.createLock];
-}
+describe.each(["production", "development", ""])("NODE_ENV=%s", (environment) => {
+  beforeEach(() => vi.stubEnv("NODE_ENV", environment));
 
-test.each(KINDS)("of a %s backend is noted once", async (kind) => {
-  for (const create of await creators(kind)) {
-    await create(undefined).close();
-    await create(undefined, {}).close();
-  }
-  expect(warn.mock.calls).toEqual([
-    [expect.stringMatching(/^\[SyncGuard\] The target .* not set/)],
-  ]);
-});
+  test.each(CREATORS)("%s refuses undefined and null", (_, create) => {
+    for (const target of [undefined, null]) {
+      for (const args of [[target], [target, undefined], [target, { operationTimeoutMs: 1000 }]]) {
+        expect(() => create(...args)).toThrow(REFUSED);
+      }
+    }
+  });
 
-test.each(KINDS)("of a %s backend by createLock() alone is noted too", async (kind) => {
-  const [, createLock] = await creators(kind);
-  await createLock(undefined).close();
-  expect(warn).toHaveBeenCalledTimes(1);
+  test("setupSchema() refuses them as well", async () => {
+    await expect(postgres.setupSchema(undefined)).rejects.toThrow(REFUSED);
+    await expect(postgres.setupSchema(null, { tableName: "t" })).rejects.toThrow(REFUSED);
+  });
 });
 
-test.each(KINDS)("no target, or only options, for %s is meant so", async (kind) => {
-  for (const create of await creators(kind)) {
-    await create().close();
+test.each(CREATORS)("%s without arguments uses the defaults", async (_, create) => {
+  await create().close();
+});
+
+test.each(CREATORS.filter(([name]) => !name.endsWith("URL")))(
+  "%s with nothing but options uses the defaults",
+  async (_, create) => {
     await create({ operationTimeoutMs: 1000 }).close();
-  }
-  expect(warn).not.toHaveBeenCalled();
+    await create({}).close();
+  },
+);
+
+describe("the message names what would have been used", () => {
+  test.each([
+    [redis.createRedisBackend, /^The Redis target is undefined: .*REDIS_URL.*127\.0\.0\.1:6379/],
+    [postgres.createPostgresBackend, /^The PostgreSQL target is undefined: .*PGHOST/],
+    [
+      firestore.createFirestoreBackend,
+      /^The Firestore target is undefined: .*GOOGLE_CLOUD_PROJECT/,
+    ],
+    [sqlite.createSqliteBackend, /^The SQLite target is undefined: .*file/],
+    [createBackend, /^The URL of the backend is undefined: .*SYNCGUARD_URL/],
+  ])("%o", (create, message) => {
+    expect(() => create(undefined)).toThrow(message);
+  });
 });
 
-test("nothing is noted in production", async () => {
-  vi.stubEnv("NODE_ENV", "production");
-  for (const kind of KINDS) {
-    for (const create of await creators(kind)) await create(undefined).close();
-  }
-  expect(warn).not.toHaveBeenCalled();
+describe("a variable that is not set, inside of options", () => {
+  test.each([
+    ["redis", redis.createRedisBackend, { url: undefined, keyPrefix: "app" }],
+    ["redis", redis.createRedisBackend, { host: undefined, port: undefined }],
+    ["redis", redis.createRedisBackend, { host: undefined, port: 6379 }],
+    ["redis", redis.createRedisBackend, { port: undefined }],
+    ["postgres", postgres.createPostgresBackend, { connectionString: undefined, poolSize: 2 }],
+    ["postgres", postgres.createPostgresBackend, { host: undefined, database: "app" }],
+    ["firestore", firestore.createFirestoreBackend, { projectId: undefined }],
+    ["sqlite", sqlite.createSqliteBackend, { path: undefined }],
+    ["sqlite", sqlite.createSqliteBackend, { path: null, durability: "normal" }],
+  ])("is refused where it alone names the store: %s, %#", (_, create, target) => {
+    expect(() => create(target)).toThrow(REFUSED);
+  });
+
+  test("is as if it were not there where another option names it", async () => {
+    await redis.createRedisBackend({ url: undefined, host: "127.0.0.1" }).close();
+    await redis.createRedisBackend({ host: "127.0.0.1", port: undefined }).close();
+    await redis.createRedisBackend({ port: 6379 }).close();
+    await postgres.createPostgresBackend({ url: undefined, host: "127.0.0.1" }).close();
+    await firestore.createFirestoreBackend({ projectId: "p", emulatorHost: undefined }).close();
+  });
 });
 
-test("setupSchema() reaches for a database as well", async () => {
-  const { setupSchema } = await import("../../js/postgres.js");
-  // Nobody listens there. Not a Unix socket: Windows has none.
-  vi.stubEnv("PGHOST", "127.0.0.1");
-  vi.stubEnv("PGPORT", "1");
-  await expect(setupSchema(undefined)).rejects.toMatchObject({ code: "ServiceUnavailable" });
-  expect(warn).toHaveBeenCalledTimes(1);
-});
-
-test("by URL it is refused", async () => {
-  const { createBackend, createLock } = await import("../../js/index.js");
-  for (const create of [createBackend, createLock]) {
-    expect(() => create(undefined)).toThrow(expect.objectContaining({ code: "InvalidArgument" }));
+test("memory has no target: what is undefined are its options", async () => {
+  for (const create of [memory.createMemoryBackend, memory.createLock]) {
+    await create(undefined).close();
+    await create(undefined, undefined).close();
   }
 });

@@ -24,7 +24,7 @@ import {
   hashKey,
 } from "../../js/common.js";
 import { readHooks } from "../../js/base/config.js";
-import { failure } from "../../js/base/results.js";
+import { failure } from "../../js/native/results.js";
 import { readGrant } from "../../js/native/replies.js";
 
 const invalid = expect.objectContaining({ code: "InvalidArgument" });

@@ -16,7 +16,7 @@ use syncguard::client::host::Moment;
 use syncguard::client::{Extension, Grant};
 use syncguard::error::{Cause, Error, ErrorCode};
 use syncguard::lock::fence::FENCE_MAX;
-use syncguard::lock::{Fence, LockId};
+use syncguard::lock::{Fence, HolderLabel, LockId};
 use syncguard::node::fuzzing as reply;
 
 thread_local! {
@@ -44,6 +44,7 @@ fn make(input: &mut Unstructured<'_>) -> Result<(&'static str, String, Value)> {
                 fence: fence(input)?,
                 expires_at_ms: input.arbitrary()?,
                 granted_at: moment(input)?,
+                answered_at: moment(input)?,
                 valid_until: moment(input)?,
             };
             let expected = json!({
@@ -116,17 +117,22 @@ fn record(input: &mut Unstructured<'_>) -> Result<LockRecord> {
         fence: fence(input)?,
         expires_at_ms: input.arbitrary()?,
         acquired_at_ms: input.arbitrary()?,
+        label: HolderLabel::from_stored(input.arbitrary()?),
     })
 }
 
 fn read_record(record: &LockRecord) -> Value {
-    json!({
+    let mut read = json!({
         "lockId": record.lock_id.as_str(),
         "fence": record.fence.to_string(),
         "expiresAtMs": record.expires_at_ms,
         "acquiredAtMs": record.acquired_at_ms,
         "key": record.key,
-    })
+    });
+    if let Some(label) = &record.label {
+        read["holderLabel"] = json!(label.as_str());
+    }
+    read
 }
 
 fn error(input: &mut Unstructured<'_>, depth: usize) -> Result<Error> {

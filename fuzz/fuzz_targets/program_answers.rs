@@ -48,6 +48,8 @@ async fn ask(backend: &dyn Backend, must_be_undone: bool) {
         key: key.clone(),
         lock_id,
         ttl,
+        label: None,
+        caller: 0,
     };
     if let Err(error) = backend.acquire(&request).await {
         // Only the server itself can say that nothing was done.
@@ -57,7 +59,7 @@ async fn ask(backend: &dyn Backend, must_be_undone: bool) {
             "{error:?}"
         );
     }
-    let _ = backend.release(lock_id).await;
+    let _ = backend.release(lock_id.into()).await;
     let _ = backend.extend(lock_id, ttl).await;
     let _ = backend.is_locked(&key).await;
     let _ = backend.lookup(&LookupQuery::Key(key.clone())).await;

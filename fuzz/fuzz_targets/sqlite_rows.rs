@@ -104,6 +104,8 @@ fn use_all(database: &Connection, now_ms: u64) {
         key: key.clone(),
         lock_id: LockId::parse("BBBBBBBBBBBBBBBBBBBBBB").unwrap(),
         ttl,
+        label: None,
+        caller: 0,
     };
     let before = fence(database);
     if let Ok(Ok(AcquireOutcome::Acquired { fence, .. })) =

@@ -1,4 +1,4 @@
-// What a release or extend found in the store, in words of its own: for custom backends.
+// What a release or extend found in the store, by name: for custom backends.
 
 /** @import { FirestoreConditions, MutationCondition, MutationResult } from "../../index.js" */
 
@@ -11,7 +11,7 @@ const REDIS_CODES = new Map([
 ]);
 
 /**
- * What the release and extend scripts of the Redis backend returned.
+ * Translates the code that the release and extend scripts of the Redis backend return.
  * @param {number} code
  * @returns {MutationCondition}
  */
@@ -20,8 +20,8 @@ export function mapRedisScriptResult(code) {
 }
 
 /**
- * What a Firestore transaction found. Ownership comes before liveness: an expired lock of
- * somebody else is not ours.
+ * Translates what a Firestore transaction found. Ownership is checked before liveness, because an
+ * expired lock of somebody else is not ours.
  * @param {FirestoreConditions} conditions
  * @returns {MutationCondition}
  */
@@ -42,7 +42,8 @@ export function mapBackendObservation(observation) {
 }
 
 /**
- * Whatever else was found: to the caller, its own lock is not there.
+ * Turns a condition into a result. For the caller, everything but success and expiry means that its
+ * lock is not there.
  * @param {MutationCondition} condition
  * @returns {MutationResult}
  */

@@ -5,7 +5,7 @@ import { invalidArgument, unreadableOptions } from "./errors.js";
 
 /** @import { AcquisitionOptions, BackendHooks } from "../../index.js" */
 
-/** What setTimeout can wait at most; beyond it would fire at once. */
+/** The longest delay of setTimeout: a longer one fires at once. */
 export const LONGEST_TIMER_MS = 0x7fff_ffff;
 
 /**
@@ -23,7 +23,7 @@ function withDefaults(defaults, given) {
 }
 
 /**
- * The options of a backend operation with BACKEND_DEFAULTS where they are silent.
+ * Fills in BACKEND_DEFAULTS for options of a backend operation that are undefined.
  * @param {object} [config]
  * @returns {any}
  */
@@ -32,7 +32,7 @@ export function mergeBackendConfig(config) {
 }
 
 /**
- * The acquisition options of lock() with LOCK_DEFAULTS where they are silent.
+ * Fills in LOCK_DEFAULTS for acquisition options of lock() that are undefined.
  * @param {AcquisitionOptions} [acquisition]
  * @returns {any}
  */
@@ -41,7 +41,7 @@ export function mergeAcquisitionConfig(acquisition) {
 }
 
 /**
- * Waits. The process stays alive meanwhile.
+ * Waits for so many milliseconds. The process stays alive meanwhile.
  * @param {number} ms
  * @returns {Promise<void>}
  */
@@ -52,7 +52,15 @@ export function delay(ms) {
 }
 
 /**
- * The options that every backend has, checked.
+ * Returns the URL of the default backend. `sqlite:` means SQLite with its default file.
+ * @returns {string}
+ */
+export function defaultUrl() {
+  return process.env.SYNCGUARD_URL || "sqlite:";
+}
+
+/**
+ * Reads and checks the options that every backend has.
  * @param {unknown} options
  * @returns {BackendHooks}
  */
@@ -69,7 +77,34 @@ export function readHooks(options) {
 }
 
 /**
- * `null`, and a timeout of 0, are as if they were not given.
+ * Reads the label that is stored with each lock. The native side checks its length and characters.
+ * @param {any} options
+ * @returns {string | undefined}
+ */
+export function readHolderLabel(options) {
+  const label = options?.holderLabel;
+  if (label === undefined) return undefined;
+  if (typeof label !== "string" || /\p{Surrogate}/u.test(label)) {
+    throw invalidArgument("holderLabel must be a string of well-formed Unicode");
+  }
+  return label;
+}
+
+/**
+ * Reads whether locks that are still held are released when the process ends.
+ * @param {any} options
+ * @returns {boolean}
+ */
+export function readReleaseOnExit(options) {
+  const { releaseOnExit = true } = options ?? {};
+  if (typeof releaseOnExit !== "boolean") {
+    throw invalidArgument("releaseOnExit must be true or false");
+  }
+  return releaseOnExit;
+}
+
+/**
+ * Checks the two options. `null` and a timeout of 0 count as not given.
  * @param {any} onReleaseError
  * @param {any} disposeTimeoutMs
  * @returns {BackendHooks}

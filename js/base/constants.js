@@ -1,4 +1,4 @@
-// Public constants. The Rust core holds the same values for its own use.
+// Public constants. The Rust core has copies of those that it needs: a test compares them.
 
 /** The longest key, in bytes of UTF-8 after NFC normalization. */
 export const MAX_KEY_LENGTH_BYTES = 512;

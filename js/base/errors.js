@@ -1,5 +1,6 @@
-// The one error class, and the rules for making errors out of what went wrong.
+// The error class of this package, and the conversions of other errors to it.
 
+import { isBackend, recognize } from "./recognize.js";
 import { recall } from "./thrown.js";
 
 /** @import { LockErrorCode, LockErrorContext } from "../../index.js" */
@@ -39,7 +40,7 @@ export function invalidArgument(message, context) {
 }
 
 /**
- * For an options argument whose fields could not be read: null, or a getter that threw.
+ * Returns the error for an options argument that cannot be read: null, or a getter that throws.
  * @param {string} what the call, such as `acquire({ key, ttlMs })`
  * @param {unknown} opts
  * @param {unknown} cause
@@ -57,7 +58,7 @@ export const BAD_LOCK_ID =
 export const BAD_TTL = "ttlMs must be a positive integer (milliseconds)";
 
 /**
- * The error in a reply `E{json}` of the native side; any other reply was not to be expected.
+ * Returns the error of a native reply `E{json}`. Any other reply is unexpected, which is an error too.
  * @param {string} reply
  * @param {LockErrorContext} [context]
  */
@@ -69,13 +70,13 @@ export function replyError(reply, context) {
 }
 
 /**
- * Errors that tell of something else that user code threw.
+ * Errors that stand for something that user code threw.
  * @type {WeakSet<object>}
  */
 const standIns = new WeakSet();
 
 /**
- * What user code threw, when the error tells of that; else the error.
+ * Returns what user code threw if the error stands for that, else the error itself.
  * @param {any} error
  * @returns {unknown}
  */
@@ -93,11 +94,11 @@ function describedError({ code, message, cause, thrown, details }, context) {
   const full = { ...context, ...details };
   if (thrown !== undefined) {
     const { thing, isSecret } = recall(thrown);
-    // A LockError of user code reaches its caller as it is.
+    // A LockError that user code threw reaches the caller unchanged.
     if (thing instanceof LockError) return thing;
     if (isSecret) {
       const error = new LockError(code, message, full);
-      // Only there, where printing the error does not show it.
+      // Only in the context, because printing the error does not show that.
       full.cause = thing;
       return error;
     }
@@ -111,7 +112,7 @@ function describedError({ code, message, cause, thrown, details }, context) {
 }
 
 /**
- * The value of a synchronous reply `1value`; throws the error of `E{json}`.
+ * Returns the value of a synchronous reply `1value`, or throws the error of `E{json}`.
  * @param {string} reply
  * @returns {string}
  */
@@ -121,8 +122,8 @@ export function unwrap(reply) {
 }
 
 /**
- * A thrown value as an Error: callbacks promise their users an Error. What was thrown is its
- * `originalError`, and its `cause`.
+ * Converts a thrown value to an Error, because callbacks promise one. The value itself becomes its
+ * `originalError` and `cause`.
  * @param {unknown} thrown
  * @returns {Error}
  */
@@ -142,7 +143,7 @@ function textOf(thrown) {
 }
 
 /**
- * A LockError of another copy of this package: a program may have two.
+ * Returns whether it is a LockError of another copy of this package: a program can load two.
  * @param {unknown} thrown
  * @returns {thrown is LockError}
  */
@@ -155,7 +156,7 @@ function isForeignLockError(thrown) {
 }
 
 /**
- * A failure of a backend that is not ours, as a LockError.
+ * Converts the failure of a user's own backend to a LockError.
  * @param {string} operation
  * @param {unknown} thrown
  * @param {LockErrorContext} context
@@ -184,8 +185,21 @@ export function checkBackend(backend, operations) {
   } catch (thrown) {
     if (backend !== null && backend !== undefined) cause = thrown;
   }
+  const missing = isBackend(backend)
+    ? `. This one has no ${operations.filter((name) => typeof backend[name] !== "function").join(", ")}`
+    : explain(backend);
   throw invalidArgument(
-    `The backend must be a LockBackend: an object with ${operations.join(", ")}`,
+    `The backend must be a LockBackend: an object with ${operations.join(", ")}${missing}`,
     cause === undefined ? undefined : { cause },
   );
+}
+
+/**
+ * Returns the end of a message: what was passed instead, and what to do about it. Empty if the value
+ * resembles nothing that people pass by mistake.
+ * @param {unknown} value
+ */
+export function explain(value) {
+  const recognized = recognize(value);
+  return recognized === undefined ? "" : `. This is ${recognized.what}: ${recognized.remedy}`;
 }

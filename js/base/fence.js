@@ -29,7 +29,7 @@ export function hasFence(result) {
 }
 
 /**
- * Warns that a counter comes near its end. The key is not printed; it is a parameter because
+ * Warns that a fence counter approaches its limit. The key is not printed; it is a parameter because
  * the specification's signature has it.
  * @param {string | number} fence
  * @param {string} [_key]

@@ -1,4 +1,4 @@
-// The names of what is measured, as OpenTelemetry's conventions have them.
+// The metrics and their names, by the conventions of OpenTelemetry.
 
 const SECONDS = "s";
 const FROM_MILLISECONDS_TO_MINUTES = [

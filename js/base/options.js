@@ -1,10 +1,10 @@
-// The names of options: a misspelt one must not be ignored.
+// Names of options: a misspelt one must not be ignored silently.
 
 import { invalidArgument } from "./errors.js";
 
 /**
- * The known name that was probably meant: in another case, its start (`ttl` for `ttlMs`), or a slip
- * of the keyboard. None when the name is itself known, or like no other.
+ * Returns the known name that was probably meant: in other case, its beginning (`ttl` for `ttlMs`), or
+ * with a typing error. `undefined` if the name is known itself or resembles no other.
  * @param {string} name
  * @param {readonly string[]} known
  * @returns {string | undefined}
@@ -46,7 +46,7 @@ function isStartOf(written, meant) {
 }
 
 /**
- * Levenshtein's: how many letters to add, drop or replace.
+ * Returns the Levenshtein distance: how many letters to add, remove or replace.
  * @param {string} from
  * @param {string} to
  */
@@ -66,7 +66,7 @@ function editDistance(from, to) {
 }
 
 /**
- * For who only reports on a call: whoever carries it out says what is wrong with it.
+ * Reads a string for telemetry. It never throws: the operation itself reports what is wrong with it.
  * @param {unknown} opts
  * @param {"key" | "lockId"} name
  * @returns {string | undefined}

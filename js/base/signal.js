@@ -113,7 +113,7 @@ export function offAbort(signal, callback) {
     try {
       signal.removeEventListener("abort", entry.listener);
     } catch {
-      // A polyfill's own affair: its listener has nobody left to call.
+      // A polyfill failed: its listener has nothing left to call.
     }
   }
 }

@@ -1,5 +1,5 @@
-// What user code threw while the native side waited for it: kept under a number until the error
-// that tells of it has come back.
+// Things that user code threw while the native side waited for it. Each is kept under a number until
+// the error about it has come back.
 
 import { setImmediate } from "node:timers";
 
@@ -24,7 +24,7 @@ export function recall(number) {
 }
 
 /**
- * When whoever has just been answered has seen it.
+ * Forgets it, once the caller that was just answered has seen it.
  * @param {number} number
  */
 export function forget(number) {

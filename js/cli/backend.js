@@ -35,14 +35,22 @@ function ofTables(prefix) {
  * @typedef {object} Opened
  * @property {ManagedLockBackend<FencingCapabilities>} backend
  * @property {typeof import("../index.js")} library loaded only now: help needs nothing of it
- * @property {string} place where it is, without credentials
+ * @property {string} place the URL without credentials
+ * @property {boolean} isDefault whether nobody named a store
  */
 
 /**
- * @param {Given} options
- * @returns {Promise<Opened>}
+ * @typedef {object} Named
+ * @property {string} source where the URL comes from, for messages
+ * @property {string} text the URL
+ * @property {object} options of the backend
  */
-export async function openBackend({ url, prefix }) {
+
+/**
+ * @param {Given} given
+ * @returns {Named}
+ */
+export function readStore({ url, prefix, label }) {
   const source = url === undefined ? "SYNCGUARD_URL" : "--url";
   const text = String(url ?? (process.env.SYNCGUARD_URL || HOST_WIDE));
   const scheme = schemeOf(text).toLowerCase();
@@ -51,14 +59,30 @@ export async function openBackend({ url, prefix }) {
       `${source}: the memory backend ends with its process, so other commands would not see its locks.`,
     );
   }
+  const options = {
+    ...(prefix !== undefined && prefixed(scheme, String(prefix))),
+    ...(label !== undefined && { holderLabel: String(label) }),
+  };
+  return { source, text, options };
+}
+
+/**
+ * @param {Given} given
+ * @returns {Promise<Opened>}
+ */
+export async function openBackend(given) {
+  const { source, text, options } = readStore(given);
+  const { url } = given;
   const library = await import("../index.js");
   try {
-    const options = prefix === undefined ? undefined : prefixed(scheme, String(prefix));
     const backend = library.createBackend(text, options);
-    return { backend, library, place: withoutCredentials(text) };
+    const isDefault = url === undefined && !process.env.SYNCGUARD_URL;
+    return { backend, library, place: withoutCredentials(text), isDefault };
   } catch (error) {
     if (!(error instanceof library.LockError)) throw error;
-    throw wrongUsage(`${source}: ${error.message}.`);
+    if (error.code !== "InvalidArgument") throw failed(error, given);
+    const aboutLabel = error.message.replace(/^holderLabel\b/, "--label");
+    throw wrongUsage(aboutLabel === error.message ? `${source}: ${aboutLabel}.` : `${aboutLabel}.`);
   }
 }
 
@@ -79,7 +103,7 @@ function prefixed(scheme, prefix) {
 }
 
 /**
- * Where a password may be anything but surely left out, only the scheme is told.
+ * Returns the URL without its password, or only the scheme if the password cannot be removed safely.
  * @param {string} url
  */
 export function withoutCredentials(url) {
@@ -108,7 +132,7 @@ export async function withKey({ library }, key, use) {
 }
 
 /**
- * Uses the backend, and closes it.
+ * Runs a function with the backend, then closes it.
  * @template T
  * @param {Given} options
  * @param {(opened: Opened) => Promise<T>} use
@@ -119,13 +143,32 @@ export async function withBackend(options, use) {
   try {
     return await use(opened);
   } catch (error) {
-    throw error instanceof opened.library.LockError ? unavailable(error) : error;
+    throw error instanceof opened.library.LockError ? failed(error, options) : error;
   } finally {
     await opened.backend.close({ timeoutMs: 1000 }).catch(() => {});
   }
 }
 
-/** @param {LockError} error */
-function unavailable(error) {
-  return new Ended(EXIT.UNAVAILABLE, `${error.message} (${error.code}).`);
+/** PostgreSQL: the tables, a column, the schema or the database is missing. */
+const NOT_SET_UP = ["42P01", "42703", "3F000", "3D000"];
+
+/**
+ * Returns the end of the command for a failed operation. The exit code says whether a retry can help.
+ * @param {LockError} error
+ * @param {Given} given
+ */
+function failed(error, given) {
+  const { sqlstate } = /** @type {{ sqlstate?: string }} */ (error.context ?? {});
+  const exitCode = NOT_SET_UP.includes(sqlstate ?? "") ? EXIT.NOT_SET_UP : EXIT.UNAVAILABLE;
+  return new Ended(exitCode, `${advised(error.message, given)} (${error.code}).`);
+}
+
+/**
+ * Adds the prefix to the command that an advice names: without it, other tables would be created.
+ * @param {string} text
+ * @param {Given} given
+ */
+export function advised(text, { prefix }) {
+  if (prefix === undefined) return text;
+  return text.replaceAll("npx syncguard schema", (command) => `${command} --prefix ${prefix}`);
 }

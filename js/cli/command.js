@@ -1,4 +1,4 @@
-// The command that runs while the lock is held, and all that it has started.
+// The command that runs under the lock, and the processes that it has started.
 
 import { spawn, spawnSync } from "node:child_process";
 import { constants } from "node:os";
@@ -18,13 +18,13 @@ const FROM_KEYBOARD = ["SIGINT", "SIGQUIT", "SIGBREAK"];
 const FOR_ALL = [...FROM_KEYBOARD, "SIGTERM", "SIGHUP", "SIGTSTP", "SIGCONT"];
 
 /**
- * Without a terminal the command leads a group of its own, so that all of it can be ended. With one
- * it stays in our group: another would not be the terminal's, and could not read from it.
+ * Without a terminal, the command leads a process group of its own, so that all of it can be ended. With
+ * one, it stays in our group: a background group could not read from the terminal.
  */
 export class Command {
   #child;
   #mark;
-  /** The exit code, as a shell tells it.
+  /** The exit code, as a shell reports it.
    * @type {Promise<number>} */
   ended;
 
@@ -42,13 +42,18 @@ export class Command {
     });
   }
 
+  /** Whether a command gets a process group of its own: if no terminal would signal both. */
+  static startsApart() {
+    return process.platform !== "win32" && ![0, 1, 2].some((fd) => isatty(fd));
+  }
+
   /**
    * @param {string[]} command
    * @param {{ SYNCGUARD_KEY: string, SYNCGUARD_LOCK_ID: string, SYNCGUARD_FENCE: string }} variables
    * @returns {Promise<Command>}
    */
   static start([file, ...args], variables) {
-    const isApart = process.platform !== "win32" && ![0, 1, 2].some((fd) => isatty(fd));
+    const isApart = Command.startsApart();
     return new Promise((resolve, reject) => {
       const fail = (/** @type {NodeJS.ErrnoException} */ { code }) =>
         reject(
@@ -72,12 +77,12 @@ export class Command {
   }
 
   /**
-   * A signal that we got.
+   * Passes on a signal that this process received.
    * @param {NodeJS.Signals} signal
    */
   pass(signal) {
     if (FROM_KEYBOARD.includes(signal) && this.#hasTerminal()) return;
-    // A group without a terminal does not stop for that one.
+    // A process group without a terminal ignores SIGTSTP.
     const sent = signal === "SIGTSTP" ? "SIGSTOP" : signal;
     if (FOR_ALL.includes(signal)) this.#signalAll(sent);
     else this.#child.kill(sent);
@@ -94,7 +99,7 @@ export class Command {
   /** @param {NodeJS.Signals} signal */
   #signalAll(signal) {
     if (process.platform === "win32") {
-      // There are no signals: nothing but the end can be passed on.
+      // Windows has no signals: only an end can be passed on.
       spawnSync("taskkill", ["/PID", String(this.#child.pid), "/T", "/F"], { stdio: "ignore" });
     } else if (this.isApart) {
       send(-(/** @type {number} */ (this.#child.pid)), signal);
@@ -108,7 +113,7 @@ export class Command {
     const all = processes();
     const own = thisProcess();
     const family = new Set([/** @type {number} */ (this.#child.pid)]);
-    // Until there are no more: a parent may be listed after its child.
+    // Repeated until no more are found, because a parent may be listed after its child.
     for (let size = 0; size < family.size;) {
       size = family.size;
       for (const { pid, parent } of all) if (family.has(parent)) family.add(pid);
@@ -117,7 +122,7 @@ export class Command {
       all
         .filter(({ session, pid }) => session === own?.session && pid !== own.pid)
         .map(({ pid }) => pid)
-        // One whose parent has ended is known by its environment.
+        // A process whose parent has ended is recognised by its environment.
         .filter((pid) => family.has(pid) || hasVariable(pid, this.#mark))
     );
   }
@@ -127,7 +132,7 @@ export class Command {
     if (exitCode === null && signalCode === null) return false;
     if (process.platform === "win32") return true;
     if (!this.isApart) return this.#family().length === 0;
-    // The quick look also sees those that have ended and that nobody waits for.
+    // The quick check also finds zombies: processes that have ended but were not waited for.
     if (!send(-(/** @type {number} */ (pid)), 0)) return true;
     return process.platform === "linux" && !processes().some(({ group }) => group === pid);
   }
@@ -143,13 +148,13 @@ export class Command {
   }
 
   /**
-   * Ends what is left of it.
+   * Ends whatever is still running.
    * @param {number} killAfterMs
    */
   async end(killAfterMs) {
     if (this.#isGone()) return;
     this.#signalAll("SIGTERM");
-    // What is stopped could not end.
+    // A stopped process must continue before it can end.
     this.#signalAll("SIGCONT");
     if (await this.#isGoneWithin(killAfterMs)) return;
     this.#signalAll("SIGKILL");

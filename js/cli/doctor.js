@@ -1,9 +1,10 @@
-// syncguard doctor: what is good about the backend, and what is not.
+// syncguard doctor: checks the backend and its setup.
 
-import { openBackend, withBackend } from "./backend.js";
+import { advised, openBackend, withBackend } from "./backend.js";
 import { EXIT } from "./exit.js";
 import { clockOffset, roundTrip, takeLock, toldAfter } from "./measure.js";
 import { print, printable, printJson } from "./output.js";
+import { describeStore } from "./store.js";
 import { VERSION } from "../native/platforms.js";
 
 /** @import { Finding } from "../../index.js" */
@@ -22,7 +23,9 @@ const NOTICEABLE_OFFSET_MS = 1000;
 export async function doctor({ options }) {
   const said = hearAll();
   let isBad = false;
-  const tell = (/** @type {Finding} */ finding) => {
+  const tell = (/** @type {Finding} */ found) => {
+    const { advice } = found;
+    const finding = advice === undefined ? found : { ...found, advice: advised(advice, options) };
     if (options.json) printJson(finding);
     else print(line(finding));
     isBad ||= finding.verdict === "error";
@@ -30,8 +33,10 @@ export async function doctor({ options }) {
   const { platform, arch } = process;
   await withBackend(options, async (opened) => {
     tell(ok("syncguard", `${VERSION}, Node.js ${process.version}, ${platform}-${arch}`));
-    const { backend, library, place } = opened;
-    tell(ok("backend", `${backend.capabilities.backend} at ${place}`));
+    const { backend, library } = opened;
+    const { store, protects } = await describeStore(opened);
+    tell(ok("backend", `${backend.capabilities.backend} at ${store}`));
+    tell(judgedScope(protects, opened.isDefault));
     for (const finding of await library.diagnose(backend)) tell(finding);
     try {
       for await (const finding of tried(opened, options, said)) tell(finding);
@@ -44,7 +49,7 @@ export async function doctor({ options }) {
 }
 
 /**
- * Warnings of the library, also those that it gives only to who looks for a cause.
+ * Collects the library's warnings, including those that need SYNCGUARD_DEBUG.
  * @returns {string[]}
  */
 function hearAll() {
@@ -56,7 +61,7 @@ function hearAll() {
 }
 
 /**
- * What is found by using it.
+ * Checks the backend by using it.
  * @param {Opened} opened
  * @param {CommandLine["options"]} options
  * @param {string[]} said
@@ -75,6 +80,19 @@ async function* tried(opened, options, said) {
   } finally {
     await other.backend.close({ timeoutMs: 1000 });
   }
+}
+
+/**
+ * A job that several hosts start would run on each of them, and nothing else would reveal that.
+ * @param {string} protects
+ * @param {boolean} isDefault
+ */
+function judgedScope(protects, isDefault) {
+  if (!isDefault) return ok("protects", protects);
+  const advice =
+    "neither --url nor SYNCGUARD_URL names a store: if several hosts start the same job, name a " +
+    "server that all of them reach; if not, --url sqlite: says so";
+  return warning("protects", protects, advice);
 }
 
 /** @param {{ medianMs: number, maxMs: number }} measured */

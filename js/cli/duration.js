@@ -1,4 +1,4 @@
-// Durations: as they are written, and as they are shown.
+// Parses and formats durations.
 
 import { wrongUsage } from "./exit.js";
 
@@ -23,7 +23,7 @@ export function readDuration(text, option) {
 }
 
 /**
- * Its two largest units: for people.
+ * Formats a duration for people, with its two largest units.
  * @param {number} ms
  */
 export function showDuration(ms) {

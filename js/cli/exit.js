@@ -1,4 +1,4 @@
-// How the command ends.
+// The exit codes, and the error that ends the command with one.
 
 /** As in sysexits.h. */
 export const EXIT = /** @type {const} */ ({
@@ -8,6 +8,7 @@ export const EXIT = /** @type {const} */ ({
   UNAVAILABLE: 69,
   LOST: 74,
   NOT_HAD: 75,
+  NOT_SET_UP: 78,
   CANNOT_RUN: 126,
   NOT_FOUND: 127,
 });

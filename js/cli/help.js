@@ -1,4 +1,4 @@
-// The help, made of the list of options.
+// The help text, generated from the list of options.
 
 import { COMMANDS, GLOBAL_OPTIONS } from "./options.js";
 
@@ -6,13 +6,16 @@ import { COMMANDS, GLOBAL_OPTIONS } from "./options.js";
 
 const EXAMPLES = `
 Examples:
-  syncguard run report -- ./report.sh
+  syncguard run report -- ./report.sh    (protects this host only)
+In the crontabs of several hosts, of which one runs it:
+  SYNCGUARD_URL=redis://cache.internal:6379
   */5 * * * *  npx syncguard run report --at-least 60s -n -E 0 -- ./report.sh
 `;
 
 const EXIT_CODES = `
 Exit codes: the command's own, 128 + n when signal n ended it; 75 the lock was not had,
-74 the lock was lost, 69 the backend cannot be reached, 64 wrong usage, 126 and 127 as a shell.
+74 the lock was lost, 69 the backend cannot be reached, 78 it is not set up (see syncguard schema),
+64 wrong usage, 126 and 127 as a shell.
 The command gets SYNCGUARD_KEY, SYNCGUARD_LOCK_ID and SYNCGUARD_FENCE.
 `;
 

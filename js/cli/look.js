@@ -1,15 +1,17 @@
-// syncguard ls, show and release: which locks there are, and taking one away.
+// syncguard ls, show and release: list locks, show one, release one by force.
 
 import { withBackend, withKey } from "./backend.js";
 import { showDuration } from "./duration.js";
 import { EXIT } from "./exit.js";
 import { draw, print, printable, printJson, table } from "./output.js";
+import { describeStore, storeSentence } from "./store.js";
 
 /** @import { FencingCapabilities, LockInfo, LockInfoDebug } from "../../index.js" */
 /** @typedef {import("./parse.js").CommandLine} CommandLine */
 /** @typedef {LockInfo<FencingCapabilities> | LockInfoDebug<FencingCapabilities>} Info */
 
-const HEAD = ["KEY", "HELD BY", "FENCE", "HELD FOR", "EXPIRES IN"];
+/** The last column is there if a lock has a label. */
+const HEAD = ["KEY", "HELD BY", "FENCE", "HELD FOR", "EXPIRES IN", "LABEL"];
 
 /**
  * @param {CommandLine} line
@@ -17,16 +19,20 @@ const HEAD = ["KEY", "HELD BY", "FENCE", "HELD FOR", "EXPIRES IN"];
  */
 export function ls({ options }) {
   const { json, watch, raw } = options;
-  return withBackend(options, ({ backend, library }) =>
-    draw(watch === true, async () => {
+  return withBackend(options, async (opened) => {
+    const { backend, library } = opened;
+    const store = await describeStore(opened);
+    const above = `${printable(storeSentence(store))}\n`;
+    return draw(watch === true, async () => {
       const rows = [];
       for await (const info of library.listLocks(backend, { raw: raw === true })) {
-        if (json) printJson(info);
+        if (json) printJson({ ...info, ...store });
         else rows.push(Object.values(described(info)));
       }
-      return { text: json ? "" : table(HEAD, rows), exitCode: EXIT.OK };
-    }),
-  );
+      const head = rows.some((row) => row.length === HEAD.length) ? HEAD : HEAD.slice(0, -1);
+      return { text: json ? "" : above + table(head, rows), exitCode: EXIT.OK };
+    });
+  });
 }
 
 /**
@@ -36,17 +42,19 @@ export function ls({ options }) {
 export function show({ key, options }) {
   const { json, watch, raw } = options;
   return withBackend(options, (opened) =>
-    withKey(opened, key, () => {
+    withKey(opened, key, async () => {
       const { backend, library } = opened;
+      const store = await describeStore(opened);
       return draw(watch === true, async () => {
         const info = await (raw ? library.getByKeyRaw : library.getByKey)(backend, key);
         const exitCode = info === null ? EXIT.FAILED : EXIT.OK;
         if (json) {
           const { keyHash = library.hashKey(key), ...rest } = info ?? {};
-          printJson({ locked: info !== null, keyHash, ...rest });
+          printJson({ locked: info !== null, keyHash, ...rest, ...store });
           return { text: "", exitCode };
         }
-        return { text: info === null ? "Not locked.\n" : sheet(described(info)), exitCode };
+        if (info === null) return { text: `Not locked.\n${sheet({ ...store })}`, exitCode };
+        return { text: sheet({ ...described(info), ...store }), exitCode };
       });
     }),
   );
@@ -77,6 +85,7 @@ function described(info) {
     fence: info.fence,
     "held for": showDuration(now - info.acquiredAtMs),
     "expires in": showDuration(info.expiresAtMs - now),
+    ...(info.holderLabel !== undefined && { label: info.holderLabel }),
   };
 }
 

@@ -1,4 +1,4 @@
-// What is found out about a backend by using it.
+// Measurements on a backend.
 
 /** @import { FencingCapabilities, HeldLock, LockInfo } from "../../index.js" */
 /** @typedef {import("./backend.js").Opened} Opened */
@@ -10,10 +10,13 @@ const TTL_MS = 10_000;
 /** Another doctor may be at work. */
 const PATIENCE_MS = 15_000;
 const ROUND_TRIPS = 20;
-/** A watch is in force by then. */
-const WATCHING_MS = 500;
-/** When a waiter that is not told asks again; and what is surely earlier than that. */
-const ASKS_AGAIN_MS = 3000;
+/**
+ * How long a waiter waits before the release. On a slow server it polls for up to 2.2 s before it
+ * relies on notifications, and would acquire the lock quickly without any.
+ */
+const WATCHING_MS = 2500;
+/** When a waiter that is not notified tries again, and the latest moment of a notified one. */
+const ASKS_AGAIN_MS = 6000;
 const TOLD_MS = 2000;
 
 /**
@@ -24,7 +27,7 @@ export async function takeLock({ backend, library }) {
   const acquisition = { timeoutMs: PATIENCE_MS, maxRetries: Infinity };
   const first = await library.hold(backend, { key: KEY, ttlMs: TTL_MS, acquisition });
   await first.release();
-  // Once more, now that there is a connection: the times are taken around it.
+  // Once more, now that there is a connection: the clock is read before and after.
   const beforeMs = Date.now();
   const held = await library.hold(backend, { key: KEY, ttlMs: TTL_MS, acquisition });
   const afterMs = Date.now();
@@ -38,7 +41,7 @@ export async function takeLock({ backend, library }) {
 }
 
 /**
- * Of a server whose clock decides.
+ * Measures how far the server's clock differs from ours.
  * @param {LockInfo<FencingCapabilities>} lock
  * @param {Bounds} bounds
  */
@@ -60,15 +63,15 @@ export async function roundTrip({ backend }) {
 }
 
 /**
- * How long after a release one who waits on another connection has the lock; nothing when it was
- * not told.
+ * Measures how long after a release a waiter on another connection gets the lock. Returns `undefined` if
+ * the waiter was not notified.
  * @param {Opened} opened
  * @param {Opened} other
  * @returns {Promise<number | undefined>}
  */
 export async function toldAfter({ backend, library }, other) {
   const patient = { timeoutMs: PATIENCE_MS, maxRetries: Infinity };
-  // It has a connection then: who is slow to answer is watched later.
+  // By then it has a connection; a slow server is watched later.
   await other.backend.isLocked({ key: KEY });
   const held = await library.hold(backend, { key: KEY, ttlMs: TTL_MS, acquisition: patient });
   let hadAt = 0;

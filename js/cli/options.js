@@ -11,7 +11,7 @@
 const OF_ALL = {
   url: {
     value: "URL",
-    text: "where the locks are (default: SYNCGUARD_URL, else a file of the host)",
+    text: "where the locks are (default: SYNCGUARD_URL, else a file that protects this host only)",
   },
   prefix: {
     value: "NAME",
@@ -51,8 +51,12 @@ export const COMMANDS = {
         value: "CODE",
         text: "when the lock was not had (default: 75; 0 for cron)",
       },
+      label: {
+        value: "TEXT",
+        text: "what the holder is called, such as host:pid, for those who look or wait (default: none)",
+      },
       quiet: { short: "q", text: "say nothing" },
-      verbose: { short: "v", text: "say what happens" },
+      verbose: { short: "v", text: "say which store is used, whom it protects, and what happens" },
       ...OF_ALL,
     },
   },
@@ -66,6 +70,15 @@ export const COMMANDS = {
     usage: "release KEY --force [options]",
     text: "take a lock away from whoever holds it; exits with 1 when there is none",
     options: { force: { text: "needed: the holder is not asked" }, ...OF_ALL },
+  },
+  schema: {
+    usage: "schema [options]",
+    text: "print the SQL that a PostgreSQL database needs once; other stores need none",
+    options: {
+      apply: { text: "run it: it makes what is missing, and nothing else" },
+      "holder-labels": { text: "with the column that labels of holders need" },
+      ...OF_ALL,
+    },
   },
   doctor: {
     usage: "doctor [options]",

@@ -1,11 +1,11 @@
-// What is printed on standard output: tables for people, lines for programs, and drawing in place.
+// Output: tables for people, JSON lines for programs, and redrawing in place.
 
 const LOOK_AGAIN_MS = 1000;
 
 /** @param {string} text */
 export function print(text) {
   if (process.stdout.listenerCount("error") === 0) {
-    // Who reads it may have had enough.
+    // The reader may have closed the pipe.
     process.stdout.on("error", () => process.exit());
   }
   process.stdout.write(text);
@@ -22,7 +22,8 @@ export function printJson(value) {
  */
 export function table(head, rows) {
   const all = [head, ...rows.map((row) => row.map(printable))];
-  const widths = head.map((_, i) => Math.max(...all.map((row) => row[i].length)));
+  // A row can have fewer cells than the header.
+  const widths = head.map((_, i) => Math.max(...all.map((row) => row[i]?.length ?? 0)));
   const line = (/** @type {string[]} */ row) =>
     row
       .map((cell, i) => cell.padEnd(widths[i]))
@@ -32,7 +33,7 @@ export function table(head, rows) {
 }
 
 /**
- * What a terminal would take for a command is written out: a key may be anything.
+ * Escapes control characters, because a key can contain terminal commands.
  * @param {string} text
  */
 export function printable(text) {
@@ -42,7 +43,7 @@ export function printable(text) {
 }
 
 /**
- * Calls `look` once, or again and again; what it returns is drawn over what was drawn before.
+ * Calls `look` once or repeatedly, and draws its result over the previous one.
  * @param {boolean} isWatching
  * @param {() => Promise<{ text: string, exitCode: number }>} look
  * @returns {Promise<number>} the exit code
@@ -60,7 +61,7 @@ export async function draw(isWatching, look) {
 }
 
 /**
- * What the terminal has room for: what scrolls away could not be drawn again.
+ * Cuts the text to the size of the terminal: lines that scroll away could not be redrawn.
  * @param {string} text
  */
 function fitting(text) {

@@ -1,4 +1,4 @@
-// What was typed. No message quotes a value: it may be a key or hold a password.
+// Parses the command line. No message quotes a value: it may be a key or contain a password.
 
 import { parseArgs } from "node:util";
 import { nearMiss } from "../base/options.js";
@@ -18,7 +18,7 @@ import { COMMANDS, GLOBAL_OPTIONS } from "./options.js";
 
 const HINT = "see syncguard --help";
 
-/** All that there are, so that options may stand before the command.
+/** The options of all commands, so that options can precede the command.
  * @type {Record<string, Option>} */
 const ALL = Object.assign({}, GLOBAL_OPTIONS, ...Object.values(COMMANDS).map((c) => c.options));
 

@@ -1,4 +1,4 @@
-// Which processes there are.
+// Lists processes.
 
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
@@ -13,7 +13,7 @@ import { readdirSync, readFileSync } from "node:fs";
  */
 
 /**
- * Those that live; a process that has ended and that nobody has waited for does not.
+ * Returns the live processes. A zombie, which has ended but was not waited for, is not live.
  * @returns {Process[]}
  */
 export function processes() {
@@ -27,7 +27,7 @@ export function thisProcess() {
 }
 
 /**
- * Whether a process was given this variable when it started. False where that cannot be known.
+ * Returns whether a process was started with this environment variable. False if that is unknown.
  * @param {number} pid
  * @param {string} variable `NAME=value`
  */
@@ -53,13 +53,13 @@ function fromProc() {
 function readProc(name) {
   try {
     const text = readFileSync(`/proc/${name}/stat`, "latin1");
-    // After the name of the program, which may hold anything.
+    // After the program's name, which can contain any character.
     const [state, ...fields] = text.slice(text.lastIndexOf(")") + 2).split(" ");
     if (state === "Z" || state === "X") return undefined;
     const [parent, group, session, , foreground] = fields.map(Number);
     return { pid: parseInt(text), parent, group, session, foreground };
   } catch {
-    return undefined; // it has just ended
+    return undefined; // the process has just ended
   }
 }
 

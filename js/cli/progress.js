@@ -1,4 +1,4 @@
-// What is shown to a person who waits.
+// The progress line of a wait, on a terminal.
 
 import { showDuration } from "./duration.js";
 
@@ -10,7 +10,7 @@ const LOOK_EVERY = 5;
 const CLEAR_LINE = "\r\x1b[K";
 
 /**
- * One line on the terminal from the first second on: who holds the lock since when.
+ * Shows one line on the terminal, after the first second: who holds the lock, and since when.
  * @param {Opened} opened
  * @param {string} key
  * @returns {() => void} takes the line away
@@ -23,12 +23,14 @@ export function showWait({ backend, library }, key) {
 
   const look = async () => {
     const info = await backend.lookup({ key }).catch(() => null);
-    holder = info === null ? "" : `, held by ${info.lockIdHash} since ${clock(info.acquiredAtMs)}`;
+    // A label contains no control characters.
+    const who = info?.holderLabel ?? info?.lockIdHash;
+    holder = info === null ? "" : `, held by ${who} since ${clock(info.acquiredAtMs)}`;
   };
   const draw = () => {
     const waited = showDuration(performance.now() - since);
     const text = `syncguard: waiting for ${keyHash} for ${waited}${holder}`;
-    // A line that is broken could not be drawn again in place.
+    // A line that wraps could not be redrawn in place.
     process.stderr.write(CLEAR_LINE + text.slice(0, (process.stderr.columns || 120) - 1));
   };
   const timer = setInterval(async () => {

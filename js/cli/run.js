@@ -6,8 +6,10 @@ import { withBackend, withKey } from "./backend.js";
 import { Command, exitCodeOf } from "./command.js";
 import { readDuration, showDuration } from "./duration.js";
 import { EXIT, Ended, wrongUsage } from "./exit.js";
+import { printable } from "./output.js";
 import { showWait } from "./progress.js";
 import { Signals } from "./signals.js";
+import { describeStore, storeSentence } from "./store.js";
 
 /** @import { HeldLock, LockConfig, LockError } from "../../index.js" */
 /** @typedef {import("./backend.js").Opened} Opened */
@@ -25,13 +27,13 @@ const MAX_DELAY_MS = 1000;
  */
 export async function run({ key, command, options: given }) {
   const options = readOptions(given);
-  // Before there is a lock that could be left behind.
+  // Before there is a lock that could stay behind.
   const signals = new Signals();
   return withBackend(given, (opened) =>
     withKey(opened, key, async () => {
       const started = performance.now();
       const held = await acquire(opened, key, options, signals);
-      if (held === null) return conflict(options);
+      if (held === null) return conflict(opened, key, options);
       const waited = showDuration(performance.now() - started);
       const { backend } = opened.backend.capabilities;
       options.tell(
@@ -73,6 +75,8 @@ function readOptions(given) {
     killAfterMs: duration("kill-after") ?? KILL_AFTER_MS,
     conflictExitCode: Number(exitCode),
     showsProgress: !given.quiet && isatty(2),
+    isVerbose: given.verbose === true,
+    isQuiet: given.quiet === true,
     say,
     tell: given.verbose ? say : () => {},
   };
@@ -81,7 +85,7 @@ function readOptions(given) {
 /** @param {string} text */
 function sayOnStderr(text) {
   try {
-    // Not as a stream: that could change the pipe that the command has in common with us.
+    // Not through a stream, which could change the mode of the pipe that the command shares with us.
     writeSync(2, `syncguard: ${text}\n`);
   } catch {
     // Nobody reads it.
@@ -104,7 +108,7 @@ async function acquire(opened, key, options, signals) {
     autoExtend: true,
     ...(ttlMs !== undefined && { ttlMs }),
     ...(atLeastMs !== undefined && { minHoldMs: atLeastMs }),
-    // We end the command ourselves, and in time; this is for the case that we cannot.
+    // We end the command ourselves and in time. This is the fallback if we cannot.
     ...(atMostMs !== undefined && { maxHoldMs: atMostMs + 2 * killAfterMs + 1000 }),
     acquisition: {
       signal: signals.signal,
@@ -115,6 +119,9 @@ async function acquire(opened, key, options, signals) {
   };
   const hideProgress = waits && showsProgress ? showWait(opened, key) : () => {};
   try {
+    if (options.isVerbose) {
+      options.tell(printable(storeSentence(await describeStore(opened, signals.signal))));
+    }
     return waits ? await library.hold(backend, config) : await library.tryHold(backend, config);
   } catch (error) {
     if (signals.ending !== undefined) throw new Ended(exitCodeOf(signals.ending), "");
@@ -126,16 +133,26 @@ async function acquire(opened, key, options, signals) {
 }
 
 /**
- * Whether another had it all the time. Without an answer of the store that is not known.
+ * Returns whether another holder had the lock all the time. False if the store did not answer.
  * @param {any} error
  */
 function isTimeout({ code, cause }) {
   return code === "AcquisitionTimeout" && cause === undefined;
 }
 
-/** @param {RunOptions} options */
-function conflict({ conflictExitCode, say }) {
-  if (conflictExitCode !== 0) say("another holds the lock");
+/**
+ * @param {Opened} opened
+ * @param {string} key
+ * @param {RunOptions} options
+ */
+async function conflict({ backend }, key, { conflictExitCode, isQuiet, say }) {
+  if (conflictExitCode === 0 || isQuiet) return conflictExitCode;
+  // The holder may have changed by now: this is only for people.
+  const info = await backend.lookup({ key }).catch(() => null);
+  const leftMs = info === null ? 0 : info.expiresAtMs - Date.now();
+  const lease =
+    leftMs > 0 ? `; its lease ends in ${showDuration(leftMs)} unless it is extended` : "";
+  say(`${info?.holderLabel ?? "another"} holds the lock${lease}`);
   return conflictExitCode;
 }
 
@@ -149,12 +166,13 @@ function conflict({ conflictExitCode, say }) {
  */
 async function runHeld(held, key, words, { atMostMs, killAfterMs, say }, signals) {
   if (signals.ending !== undefined) return exitCodeOf(signals.ending);
+  if (Command.startsApart()) signals.stopWithReceiver();
   const command = await Command.start(words, {
     SYNCGUARD_KEY: key,
     SYNCGUARD_LOCK_ID: held.lockId,
     SYNCGUARD_FENCE: held.fence,
   });
-  signals.sendTo((signal) => command.pass(signal), command.isApart);
+  signals.sendTo((signal) => command.pass(signal));
   const { promise: ended, resolve: end } = deferred();
   const timer =
     atMostMs === undefined ? undefined : setTimeout(() => end("--at-most is over"), atMostMs);
@@ -167,7 +185,7 @@ async function runHeld(held, key, words, { atMostMs, killAfterMs, say }, signals
     return EXIT.LOST;
   } finally {
     clearTimeout(timer);
-    // Nothing that it has started goes on without the lock.
+    // Nothing that the command has started continues without the lock.
     await command.end(killAfterMs);
   }
 }

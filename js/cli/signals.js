@@ -1,4 +1,4 @@
-// The signals that we get, and who is told of them.
+// Receives signals and passes them to the command.
 
 import { constants } from "node:os";
 
@@ -14,9 +14,10 @@ export class Signals {
   #waiting = new AbortController();
   /** @type {((signal: NodeJS.Signals) => void) | undefined} */
   #receiver;
-  /** The first that came while nobody was there to get it.
+  /** The first signal that came before there was a receiver.
    * @type {NodeJS.Signals | undefined} */
   ending;
+  #isStopPending = false;
 
   constructor() {
     for (const name of [...ENDING, ...OTHERS]) {
@@ -30,12 +31,17 @@ export class Signals {
   }
 
   /**
-   * @param {(signal: NodeJS.Signals) => void} receiver
-   * @param {boolean} stopsWithUs whether it must be told to stop when we do
+   * Announces a command that must stop whenever this process stops. A request to stop that arrives while
+   * the command starts is kept until `sendTo`: otherwise only this process would stop.
    */
-  sendTo(receiver, stopsWithUs) {
+  stopWithReceiver() {
+    this.#listen("SIGTSTP");
+  }
+
+  /** @param {(signal: NodeJS.Signals) => void} receiver */
+  sendTo(receiver) {
     this.#receiver = receiver;
-    if (stopsWithUs) this.#listen("SIGTSTP");
+    if (this.#isStopPending) this.#receive("SIGTSTP");
   }
 
   /** @param {NodeJS.Signals} name */
@@ -50,7 +56,9 @@ export class Signals {
       this.ending ??= name;
       this.#waiting.abort();
     }
-    // As without us.
-    if (name === "SIGTSTP") process.kill(process.pid, "SIGSTOP");
+    if (name !== "SIGTSTP") return;
+    this.#isStopPending = this.#receiver === undefined;
+    // The default action, which a listener replaces.
+    if (!this.#isStopPending) process.kill(process.pid, "SIGSTOP");
   }
 }

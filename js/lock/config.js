@@ -1,4 +1,4 @@
-// The configuration of lock() and its kin, read once and checked.
+// Reads and checks the config of lock(), hold(), lead() and their variants.
 
 import { BACKEND_DEFAULTS, LOCK_DEFAULTS } from "../base/constants.js";
 import {
@@ -8,7 +8,9 @@ import {
   LockError,
   unreadableOptions,
 } from "../base/errors.js";
+import { checkKey } from "../native/keys.js";
 import { nearMiss } from "../base/options.js";
+import { isBackend, recognize } from "../base/recognize.js";
 import { aborted, isAborted } from "../base/signal.js";
 
 /** @import { LockConfig, LockEvent, OnReleaseError } from "../../index.js" */
@@ -31,7 +33,7 @@ const ACQUISITION_FIELDS = [
  * @property {AbortSignal | undefined} acquisitionSignal
  * @property {OnReleaseError | undefined} onReleaseError
  * @property {((event: LockEvent) => void) | undefined} onEvent
- * @property {boolean} autoExtend
+ * @property {boolean | undefined} autoExtend undefined if the kind of backend decides
  * @property {boolean} throwIfLost
  * @property {string | undefined} name
  * @property {Float64Array | null} limits of the wait and of the hold, as the native side takes them;
@@ -50,8 +52,9 @@ export function readLockConfig(config, call, leads = false) {
   /** @type {any} */
   let limits, acquisitionSignal;
   try {
-    ({ key, ttlMs = BACKEND_DEFAULTS.ttlMs, signal, acquisition } = config);
-    ({ autoExtend = leads, throwIfLost = false, name, onReleaseError, onEvent } = config);
+    ({ key, ttlMs, signal, acquisition } = config);
+    ({ autoExtend, throwIfLost = false, name, onReleaseError, onEvent } = config);
+    if (typeof key !== "string") refuseOtherThings(config, call);
     refuseNearMisses(config, FIELDS, "");
     limits = readLimits(config, acquisition, leads);
     acquisitionSignal = acquisition?.signal;
@@ -59,7 +62,10 @@ export function readLockConfig(config, call, leads = false) {
     if (cause instanceof LockError) throw cause;
     throw unreadableOptions(call, config, cause);
   }
-  if (typeof key !== "string") throw invalidArgument(KEY_NOT_STRING);
+  // Without a ttlMs the lock is kept alive for as long as the work takes.
+  if (autoExtend === undefined && (leads || ttlMs !== undefined)) autoExtend = leads;
+  if (ttlMs === undefined) ttlMs = BACKEND_DEFAULTS.ttlMs;
+  checkKey(key);
   if (!Number.isSafeInteger(ttlMs) || ttlMs <= 0) throw invalidArgument(BAD_TTL);
   checkType("onReleaseError", onReleaseError ?? undefined, "function");
   checkType("onEvent", onEvent ?? undefined, "function");
@@ -99,7 +105,10 @@ function readLimits({ maxHoldMs = Infinity, minHoldMs = Infinity }, acquisition,
   }
   refuseNearMisses(acquisition, ACQUISITION_FIELDS, "acquisition.");
   const {
-    maxRetries = forEver ? Infinity : LOCK_DEFAULTS.maxRetries,
+    // With a timeoutMs alone, only time limits the wait: a caller that asks for ten minutes gets them.
+    maxRetries = forEver || acquisition.timeoutMs !== undefined
+      ? Infinity
+      : LOCK_DEFAULTS.maxRetries,
     retryDelayMs = LOCK_DEFAULTS.retryDelayMs,
     maxDelayMs = forEver ? LEAD_MAX_DELAY_MS : Infinity,
     timeoutMs = forEver ? Infinity : LOCK_DEFAULTS.timeoutMs,
@@ -135,7 +144,21 @@ function readLimits({ maxHoldMs = Infinity, minHoldMs = Infinity }, acquisition,
   );
 }
 
-/** A would-be leader that hears nothing of the lock asks at least that often. */
+/**
+ * Throws if the config is something else that people pass by mistake.
+ * @param {unknown} config
+ * @param {string} call
+ */
+function refuseOtherThings(config, call) {
+  if (config === undefined || config === null) return;
+  const { what, remedy } = isBackend(config)
+    ? { what: "a backend", remedy: "the config comes after it" }
+    : (recognize(config) ?? { what: "", remedy: "" });
+  if (what === "") return;
+  throw invalidArgument(`${KEY_NOT_STRING}. ${call} got ${what} in place of its config: ${remedy}`);
+}
+
+/** The longest delay between attempts of a candidate that gets no notifications. */
 const LEAD_MAX_DELAY_MS = 1000;
 
 /**
@@ -160,7 +183,7 @@ function checkDuration(name, ms) {
 }
 
 /**
- * A program may pass fields of its own along, but a misspelt one would do nothing, silently.
+ * Refuses misspelt fields, which would silently do nothing. Other unknown fields are allowed.
  * @param {object} fields
  * @param {string[]} known
  * @param {string} path
@@ -176,7 +199,7 @@ function refuseNearMisses(fields, known, path) {
 }
 
 /**
- * Throws when one of the two signals is aborted (or is no signal).
+ * Throws if one of the two signals is aborted, or is not a signal.
  * @param {LockPlan} plan
  */
 export function checkNotCancelled(plan) {

@@ -1,10 +1,10 @@
-// A lock that is held: what its holder is told about it, and how it ends.
+// A held lock: how its holder learns of its state, and how it is released.
 
 import { LONGEST_TIMER_MS } from "../base/config.js";
 import { BAD_TTL, invalidArgument, LockError, replyError, thrownBehind } from "../base/errors.js";
 import { offAbort, onAbort, reasonOf } from "../base/signal.js";
-import { isTraced, startTrace } from "../base/tracing.js";
-import { extendLock } from "../native/backend.js";
+import { isTraced, startTrace } from "../native/tracing.js";
+import { extendLock } from "../native/operations.js";
 import { isAwaited, listen, settled, takeAlong, unlisten } from "../native/bridge.js";
 import { BEAT, ERROR, readReleased, UNSURE } from "../native/replies.js";
 
@@ -12,6 +12,12 @@ import { BEAT, ERROR, readReleased, UNSURE } from "../native/replies.js";
 /** @typedef {import("../native/engine.js").Engine} Engine */
 /** @typedef {import("./config.js").LockPlan} LockPlan */
 /** @typedef {import("./telemetry.js").Observer} Observer */
+
+/** Locks whose heartbeats call JavaScript. They keep their backend alive until they end.
+ * @type {Set<Held>} */
+const keptAlive = new Set();
+/** Above this number, locks that were lost and never released are looked for and removed. */
+let keptAtMost = 64;
 
 export class Held {
   /** @type {AbortController | undefined} */
@@ -42,7 +48,7 @@ export class Held {
    */
   constructor(engine, plan, observers, grant, number) {
     const own = engine.callers?.grant(grant.lockId);
-    // The engine does not keep it; whoever holds a lock of it may have nothing else of it left.
+    // The engine does not keep the backend alive, and the lock may be the last reference to it.
     this.backend = engine.callers?.backend;
     this.lockId = own?.lockId ?? grant.lockId;
     this.fence = own === undefined ? grant.fence : own.fence;
@@ -51,11 +57,12 @@ export class Held {
     this.#plan = plan;
     this.#observers = observers;
     this.#number = number;
-    // The engine's own name for it, where the backend gives another.
+    // The engine's own lockId, which differs if the backend returns one of its own.
     this.#id = grant.lockId;
     this.#heldSince = 0;
     this.#trace = this.#startTrace("hold");
     if (observers.length > 0 || this.#trace !== undefined) this.#observe();
+    if (plan.autoExtend && engine.needsJavascript) keepAlive(this);
   }
 
   /** @param {"hold" | "extend" | "release"} kind */
@@ -65,14 +72,14 @@ export class Held {
     return isTraced(kind) ? startTrace(kind, key, this.lockId, { backend, name }) : undefined;
   }
 
-  /** Those who observe want to hear of a loss when it happens. */
+  /** Observers are notified of a loss when it happens. */
   #observe() {
     this.#heldSince = performance.now();
     if (this.#plan.autoExtend) this.#listen();
     else this.#watchTime();
   }
 
-  /** Where the engine has nothing to do until the time is over, a timer here is cheaper. */
+  /** Without heartbeats, a timer here is cheaper than a message from the engine at the expiry. */
   #watchTime() {
     const left = this.#engine.native.heldFor(this.#number);
     if (this.#ended || left <= 0) return void this.lost();
@@ -89,7 +96,7 @@ export class Held {
   }
 
   /**
-   * Made when it is asked for: most never do.
+   * Created on first access, because most locks never need it.
    * @returns {AbortSignal}
    */
   get signal() {
@@ -117,12 +124,12 @@ export class Held {
   #listen() {
     if (this.#isListening) return;
     this.#isListening = true;
-    listen(this.#number, (said) => this.#hear(said));
+    listen(this.#number, (said) => this.#onMessage(said));
     this.#engine.native.listenHold(this.#number, this.#observers.length > 0);
   }
 
   /** @param {string} said */
-  #hear(said) {
+  #onMessage(said) {
     const tag = said.charCodeAt(0);
     if (tag === ERROR) this.#lose(replyError(said, this.#context));
     if (tag !== BEAT) return;
@@ -134,6 +141,7 @@ export class Held {
   #lose(error) {
     if (this.#lost !== undefined || this.#ended) return;
     this.#lost = error;
+    keptAlive.delete(this);
     this.#trace?.fail(error);
     this.#emit("lost", error, { heldMs: performance.now() - this.#heldSince });
     this.#controller?.abort(error);
@@ -156,7 +164,7 @@ export class Held {
   }
 
   /**
-   * Whether it is this lock that is held.
+   * Returns whether this very lock is held.
    * @param {Engine} engine
    * @param {string} key
    */
@@ -170,7 +178,7 @@ export class Held {
   }
 
   /**
-   * Whether it is surely held, and for that much longer.
+   * Returns whether the lock is certainly held, and for that much longer.
    * @param {number} [forMs]
    */
   isHeld(forMs = 0) {
@@ -178,7 +186,7 @@ export class Held {
   }
 
   /**
-   * Why it is not surely held any more, if it is not.
+   * Returns why the lock is no longer certainly held. `undefined` while it is.
    * @returns {LockError | undefined}
    */
   lost() {
@@ -216,14 +224,14 @@ export class Held {
   }
 
   /**
-   * Gives the lock back. To be called once.
+   * Releases the lock. To be called once.
    * @returns {ReleaseResult | Promise<ReleaseResult>} at once where the store answers at once
    */
   end() {
     const trace = this.#startTrace("release");
     const started = this.#observers.length === 0 ? 0 : performance.now();
     const { native } = this.#engine;
-    // Who waits for this very lock may have it now, and is told without a wake-up of the loop.
+    // The next waiter in this process may get the lock with this reply, without another wake-up.
     const takes = isAwaited();
     let reply = native.endHold(this.#number, takes, this.#lost !== undefined);
     if (reply === UNSURE) {
@@ -231,6 +239,7 @@ export class Held {
       reply = native.endHold(this.#number, takes, true);
     }
     this.#ended = true;
+    keptAlive.delete(this);
     this.#stopFollowing?.();
     if (this.#timer !== undefined) clearTimeout(this.#timer);
     if (typeof reply !== "string") {
@@ -262,7 +271,7 @@ export class Held {
       trace?.fail(error);
       trace?.end(false);
       this.#emit("release", /** @type {LockError} */ (error), done());
-      // What a release in JavaScript threw is told as it was.
+      // What a release in JavaScript threw is passed on unchanged.
       throw callers === undefined ? error : thrownBehind(error);
     } finally {
       this.#trace?.end(this.#lost === undefined);
@@ -272,10 +281,19 @@ export class Held {
   }
 }
 
+/** @param {Held} held */
+function keepAlive(held) {
+  keptAlive.add(held);
+  if (keptAlive.size <= keptAtMost) return;
+  for (const one of keptAlive) {
+    if (one.lost() !== undefined) keptAlive.delete(one);
+  }
+  keptAtMost = 2 * keptAlive.size + 64;
+}
+
 /**
- * What fn receives, and what is held with hold(). Its methods do not depend on `this`. What changes
- * while the lock is held is read when it is asked for; a getter of each object's own would cost more
- * than the rest of the call.
+ * The argument of fn, and the base of what hold() returns. Its methods do not depend on `this`. Getters
+ * are on the prototype, because own getters would cost more than the rest of the call.
  */
 export class LockContext {
   #held;

@@ -1,9 +1,9 @@
 // hold() and tryHold(): a lock for `await using`.
 
-import { DisposalBy, hooksOf } from "./handle.js";
+import { DisposalBy, hooksOf, isDebugging } from "../base/handle.js";
 import { readLockConfig } from "./config.js";
 import { LockContext } from "./held.js";
-import { Taking } from "./take.js";
+import { Acquisition } from "./take.js";
 
 /** @import { LockConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */
@@ -32,9 +32,9 @@ export function tryHoldWith(backend, config) {
  */
 async function takeHandle(form, backend, config) {
   const plan = readLockConfig(config, `${form}({ key })`);
-  const taking = new Taking(backend, plan, form === "hold");
-  while (taking.held === undefined) taking.hear(await taking.answer());
-  return taking.held && handleOf(backend, taking.held, plan);
+  const acquisition = new Acquisition(backend, plan, form === "hold");
+  while (acquisition.held === undefined) acquisition.onReply(await acquisition.answer());
+  return acquisition.held && handleOf(backend, acquisition.held, plan);
 }
 
 /**
@@ -48,8 +48,41 @@ function handleOf(backend, held, plan) {
     onReleaseError: plan.onReleaseError ?? hooks?.onReleaseError,
     disposeTimeoutMs: hooks?.disposeTimeoutMs,
   });
+  watchForCollection(disposal, held);
   return Object.assign(new LockContext(held), {
     release: () => disposal.release(),
-    [Symbol.asyncDispose]: () => disposal.dispose(),
+    [Symbol.asyncDispose]: async () => {
+      const disposing = disposal.dispose();
+      // A lost lock is released in the background, so that an unreachable store does not delay the scope.
+      if (held.lost() === undefined) await disposing;
+    },
   });
+}
+
+/** @type {FinalizationRegistry<Held> | undefined} */
+let collected;
+let isWarned = false;
+
+/**
+ * Warns if the handle is garbage collected while the lock is held. Not in production: the registration
+ * costs more than the rest of the handle.
+ * @param {object} disposal what every way to release the lock refers to
+ * @param {Held} held
+ */
+function watchForCollection(disposal, held) {
+  if (isWarned || !isDebugging()) return;
+  collected ??= new FinalizationRegistry(warnOfCollection);
+  collected.register(disposal, held);
+}
+
+/** @param {Held} held */
+function warnOfCollection(held) {
+  if (isWarned || !held.isHeld()) return;
+  isWarned = true;
+  process.emitWarning(
+    "The handle of a lock was garbage collected while the lock is held: nobody can release it any more. " +
+      "It stays held until it expires, its backend is closed, or the process ends. " +
+      "Keep what hold() returned and release it, or use lock() or `await using`",
+    { type: "SyncGuardWarning", code: "SYNCGUARD_LOCK_COLLECTED" },
+  );
 }

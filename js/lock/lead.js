@@ -6,14 +6,14 @@ import { readLockConfig } from "./config.js";
 import { LockContext } from "./held.js";
 import { endQuietly } from "./lock.js";
 import { callInside } from "./nesting.js";
-import { Taking } from "./take.js";
+import { Acquisition } from "./take.js";
 
 /** @import { LockConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */
 /** @typedef {import("./held.js").Held} Held */
 
 /**
- * Waits until this one leads, runs fn, and stands again when the lead was lost.
+ * Waits until this process leads, then runs fn. Rejoins the election if the lock is lost.
  * @param {any} backend any LockBackend
  * @param {(context: any) => any} fn
  * @param {LockConfig} config
@@ -22,13 +22,13 @@ import { Taking } from "./take.js";
 export async function leadWith(backend, fn, config) {
   if (typeof fn !== "function") throw invalidArgument("lead() needs the function of the leader");
   const plan = readLockConfig(config, "lead(fn, { key })", true);
-  // Also where the leader does nothing but wait to be deposed.
+  // The process stays alive even if the leader only waits to lose the lock.
   const leave = stayAlive();
   try {
     for (;;) {
-      const taking = new Taking(backend, plan, true);
-      while (taking.held === undefined) taking.hear(await taking.answer());
-      const term = taking.held && (await serve(backend, taking.held, fn, plan));
+      const acquisition = new Acquisition(backend, plan, true);
+      while (acquisition.held === undefined) acquisition.onReply(await acquisition.answer());
+      const term = acquisition.held && (await serve(backend, acquisition.held, fn, plan));
       if (term) return term.value;
     }
   } finally {
@@ -37,7 +37,7 @@ export async function leadWith(backend, fn, config) {
 }
 
 /**
- * One term. Nothing: it is to stand for election again.
+ * Runs fn for one term. Returns `null` if the lock was lost, so that the caller rejoins the election.
  * @param {any} backend
  * @param {Held} held
  * @param {(context: any) => any} fn
@@ -54,7 +54,7 @@ async function serve(backend, held, fn, plan) {
   const lost = held.lost();
   await endQuietly(backend, held, plan);
   const deposed = lost !== undefined && !plan.signal?.aborted;
-  // An error of its own ends it also then; that it was stopped is none.
+  // An error of fn ends the election even if the lock was lost, unless the loss caused it.
   if (deposed && (outcome.ok || isBecauseOf(outcome.thrown, lost))) return null;
   if (outcome.ok) return { value: outcome.value };
   throw outcome.thrown;

@@ -2,10 +2,10 @@
 
 import { checkBackend, invalidArgument } from "../base/errors.js";
 import { readLockConfig } from "./config.js";
-import { hooksOf, isDebugging, notify, reportReleaseError } from "./handle.js";
+import { hooksOf, notify, reportReleaseError } from "../base/handle.js";
 import { LockContext } from "./held.js";
 import { callInside } from "./nesting.js";
-import { Taking } from "./take.js";
+import { Acquisition } from "./take.js";
 
 /** @import { AutoLock, BackendCapabilities, CustomLockBackend, LockConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */
@@ -31,9 +31,9 @@ export function tryLockWith(backend, fn, config) {
 }
 
 /**
- * Runs fn while the lock is held, and gives it back. What fn throws wins over everything else.
+ * Runs fn while the lock is held, then releases it. An error of fn takes precedence over any other.
  *
- * One function for all of it: every lock would pay for the promise of each further one.
+ * It is one function, because every further async function would cost every lock another promise.
  * @param {"lock" | "tryLock"} form
  * @param {any} backend
  * @param {(context: any) => any} fn
@@ -45,9 +45,9 @@ async function run(form, backend, fn, config) {
   }
   const plan = readLockConfig(config, `${form}(fn, { key })`);
   const waits = form === "lock";
-  const taking = new Taking(backend, plan, waits);
-  while (taking.held === undefined) taking.hear(await taking.answer());
-  const { held } = taking;
+  const acquisition = new Acquisition(backend, plan, waits);
+  while (acquisition.held === undefined) acquisition.onReply(await acquisition.answer());
+  const { held } = acquisition;
   if (held === null) return { ok: false, reason: "locked" };
   const startedAt = performance.now();
   let value;
@@ -68,28 +68,36 @@ async function run(form, backend, fn, config) {
   return waits ? value : { ok: true, value };
 }
 
+let hasWarnedOfLoss = false;
+
 /**
+ * Warns that a lock was lost while its function ran, in production too: two holders at a time are what
+ * a lock must prevent. Once per process, so that an unreachable store does not flood the log.
  * @param {number} ranForMs
  * @param {LockPlan} plan
  */
 function warnOfLoss(ranForMs, { ttlMs, autoExtend }) {
-  if (!isDebugging()) return;
-  const advice = autoExtend ? "heed context.signal" : "use a longer ttlMs, or autoExtend";
+  if (hasWarnedOfLoss) return;
+  hasWarnedOfLoss = true;
+  const advice = autoExtend
+    ? "Stop the work when context.signal aborts"
+    : "Leave out ttlMs or set autoExtend, so that the lock is kept alive, or use a longer ttlMs";
+  const message =
+    `A lock was lost while its function ran: it ran for ${Math.round(ranForMs)} ms with ttlMs ` +
+    `${ttlMs}. Others may have held the lock in the meantime. ${advice}; check fences where you ` +
+    "write; set throwIfLost to get an error. This warning is shown once";
   notify(() =>
-    console.warn(
-      `[SyncGuard] A lock was lost while its function ran: it ran for ${Math.round(ranForMs)} ms ` +
-        `with ttlMs ${ttlMs}. Others may have held the lock meanwhile: ${advice}, check fences, ` +
-        "or set throwIfLost",
-    ),
+    process.emitWarning(message, { type: "SyncGuardWarning", code: "SYNCGUARD_LOCK_LOST" }),
   );
 }
 
 /**
- * Never with the caller's signal, and never in the way of what fn returned or threw.
+ * Releases the lock. Ignores the caller's signal, and never replaces what fn returned or threw.
  * @param {any} backend
  * @param {Held} held
  * @param {LockPlan} plan
- * @returns {Promise<unknown> | undefined} nothing when it is done
+ * @returns {Promise<unknown> | undefined} undefined if the caller need not wait: it is done, or the lock
+ *   is lost. The release then continues in the background, so an unreachable store delays nobody
  */
 export function endQuietly(backend, held, plan) {
   const report = (/** @type {unknown} */ error) => {
@@ -98,14 +106,16 @@ export function endQuietly(backend, held, plan) {
   };
   try {
     const ending = held.end();
-    if (ending instanceof Promise) return ending.catch(report);
+    if (!(ending instanceof Promise)) return;
+    const reported = ending.catch(report);
+    if (held.lost() === undefined) return reported;
   } catch (error) {
     report(error);
   }
 }
 
 /**
- * lock() bound to one backend.
+ * Returns lock(), bound to one backend.
  * @template {BackendCapabilities} C
  * @param {CustomLockBackend<C>} backend
  * @returns {AutoLock<C>}

@@ -1,9 +1,10 @@
-// Looking around: which locks there are, taking one away, and what the store is like.
+// Administration: lists locks, releases them by force, and checks the store.
 
-import { invalidArgument, KEY_NOT_STRING, replyError, unreadableOptions } from "../base/errors.js";
-import { attachRawData, sanitizeLockInfo } from "../base/results.js";
+import { explain, invalidArgument, replyError, unreadableOptions } from "../base/errors.js";
+import { checkKey } from "../native/keys.js";
+import { attachRawData, sanitizeLockInfo } from "../native/results.js";
 import { checkSignal } from "../base/signal.js";
-import { answer } from "../native/backend.js";
+import { answer } from "../native/operations.js";
 import { NO, YES } from "../native/replies.js";
 import { nativeBehind } from "./telemetry.js";
 
@@ -15,13 +16,15 @@ const PAGE = 100;
 function needNative(backend) {
   const native = nativeBehind(backend);
   if (native === undefined) {
-    throw invalidArgument("Only a backend of this package can do that: this is another one");
+    throw invalidArgument(
+      `Only a backend of this package can do that${explain(backend) || ": this is another one"}`,
+    );
   }
   return native;
 }
 
 /**
- * The live locks, page by page.
+ * Lists the live locks, page by page.
  * @param {any} backend
  * @param {any} [options]
  * @returns {AsyncGenerator<any, void, void>}
@@ -59,7 +62,7 @@ export async function* listLocks(backend, options) {
 }
 
 /**
- * Takes a lock away from whoever holds it.
+ * Releases the lock on a key, whoever holds it.
  * @param {any} backend
  * @param {any} opts
  * @returns {Promise<{ ok: boolean }>}
@@ -72,7 +75,7 @@ export async function forceRelease(backend, opts) {
   } catch (cause) {
     throw unreadableOptions("forceRelease(backend, { key })", opts, cause);
   }
-  if (typeof key !== "string") throw invalidArgument(KEY_NOT_STRING);
+  checkKey(key);
   const native = needNative(backend);
   if (signal !== undefined) checkSignal(signal, { key });
   const reply = await answer(native, native.forceRelease(key), signal, { key });
@@ -82,7 +85,7 @@ export async function forceRelease(backend, opts) {
 }
 
 /**
- * What there is to know of the store, for a person.
+ * Checks whether the store is set up for locks. The findings are for people.
  * @param {any} backend
  * @param {any} [options]
  * @returns {Promise<any[]>}

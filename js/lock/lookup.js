@@ -1,6 +1,7 @@
-// Diagnostics over any backend's lookup().
+// Diagnostics that use the lookup() of any backend.
 
 import { RAW_DATA } from "../base/constants.js";
+import { checkKey } from "../native/keys.js";
 import { BAD_LOCK_ID, checkBackend, invalidArgument, unreadableOptions } from "../base/errors.js";
 
 /**
@@ -12,9 +13,8 @@ import { BAD_LOCK_ID, checkBackend, invalidArgument, unreadableOptions } from ".
  */
 async function lookup(backend, mode, value, opts) {
   checkBackend(backend, ["lookup"]);
-  if (typeof value !== "string") {
-    throw invalidArgument(mode === "key" ? "Key must be a string" : BAD_LOCK_ID);
-  }
+  if (mode === "key") checkKey(value);
+  else if (typeof value !== "string") throw invalidArgument(BAD_LOCK_ID);
   /** @type {unknown} */
   let signal;
   if (opts !== undefined) {
@@ -28,7 +28,7 @@ async function lookup(backend, mode, value, opts) {
 }
 
 /**
- * A backend need not attach raw data: then only what was asked with is known.
+ * Returns the raw data of a lookup. A backend may not attach any: then only the query is known.
  * @param {any} info
  * @param {{ key?: string, lockId?: string }} query
  * @returns {any}
@@ -109,7 +109,7 @@ export async function lookupDebug(backend, query) {
 }
 
 /**
- * Whether the lock is still held: for diagnostics. It is no guard for what follows.
+ * Returns whether the lock is still held: for diagnostics, never as a guard.
  * @param {any} backend
  * @param {string} lockId
  * @param {{ signal?: AbortSignal }} [opts]

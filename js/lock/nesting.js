@@ -1,10 +1,9 @@
-// A lock that is waited for inside the function of that very lock: such a wait can only time out.
+// Detects a wait for a lock inside the function that holds that lock: it can only time out.
 //
-// The engine, when a wait has timed out, knows whether this process has held the lock all the time,
-// and says so at no cost. Whether it was the caller itself, an AsyncLocalStorage tells; but to call
-// every function in a context of its own costs a tenth of lock() on the memory backend, and on
-// Node 20 and 22 every promise of the program becomes three times as dear. So that is done where
-// programs are written: in development and in tests.
+// When a wait has timed out, the engine knows at no cost whether this process has held the lock all the
+// time. Whether the caller itself holds it needs an AsyncLocalStorage. To call every function in a
+// context costs a tenth of lock() on the memory backend, and on Node 20 and 22 it makes every promise of
+// the program three times slower. So it is only done in development and in tests.
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { LockError } from "../base/errors.js";
@@ -29,7 +28,7 @@ function follows() {
 }
 
 /**
- * Calls the function of a lock.
+ * Calls the function of a lock, in a context that knows the lock.
  * @template T
  * @param {Held} held
  * @param {(context: any) => T} fn
@@ -44,8 +43,8 @@ export function callInside(held, fn, context) {
 }
 
 /**
- * Without those that have ended: work may outlive the lock inside of which it was started, and go on
- * to lock for ever.
+ * Returns the locks that have not ended. Work can outlive the lock under which it started and acquire
+ * further locks, so the list would grow forever.
  * @param {Inside | undefined} inside
  */
 function withoutEnded(inside) {

@@ -1,8 +1,8 @@
-// Getting a lock to hold: the whole wait is one call of the engine.
+// Acquires a lock to hold. The whole wait is one call of the engine.
 
 import { replyError } from "../base/errors.js";
-import { isTraced, startTrace } from "../base/tracing.js";
-import { settled, settledOrAborted, unlisten } from "../native/bridge.js";
+import { isTraced, startTrace } from "../native/tracing.js";
+import { confirm, returnedId, settled, settledOrAborted, unlisten } from "../native/bridge.js";
 import { ACQUIRED, LOCKED, readGrant, readNumber, readProgress } from "../native/replies.js";
 import { cancelled, checkNotCancelled } from "./config.js";
 import { Held } from "./held.js";
@@ -15,25 +15,25 @@ import { accessTo, observerOf } from "./telemetry.js";
 /** @typedef {import("./telemetry.js").Observer} Observer */
 
 /**
- * A lock on its way to whoever wants it:
+ * The acquisition of one lock, with its wait:
  *
- *     const taking = new Taking(backend, plan, true);
- *     while (taking.held === undefined) taking.hear(await taking.answer());
+ *     const acquisition = new Acquisition(backend, plan, true);
+ *     while (acquisition.held === undefined) acquisition.onReply(await acquisition.answer());
  *
- * No promise is between the moment in which the lock is known to be held and what the caller does
- * then, and none is made where nothing has to be waited for.
+ * No promise lies between the moment when the lock is known to be held and the caller's next step, and
+ * none is created if there is nothing to wait for.
  */
-export class Taking {
-  /** Null: it was not waited for, and another has it.
+export class Acquisition {
+  /** `null` if another holds the lock and this acquisition does not wait. `undefined` until it is known.
    * @type {Held | null | undefined} */
   held;
   #engine;
   #plan;
   #observers;
   #caller;
-  /** Who is told how it went, if anybody is. */
+  /** Reports the wait to observers and traces, if there are any. */
   #account;
-  /** Of the engine's answer. */
+  /** The id of the engine's answer; 0 if the answer was returned at once. */
   #id = 0;
 
   /**
@@ -42,8 +42,10 @@ export class Taking {
    * @param {boolean} wait
    */
   constructor(backend, plan, wait) {
-    const { engine, observers } = accessTo(backend, plan.autoExtend);
-    const { key, ttlMs, autoExtend, limits, onEvent } = plan;
+    const { engine, observers } = accessTo(backend, plan.autoExtend === true);
+    // Heartbeats of a user's own backend depend on the event loop, so they are off by default.
+    const autoExtend = (plan.autoExtend ??= engine.isNative);
+    const { key, ttlMs, limits, onEvent } = plan;
     this.#engine = engine;
     this.#plan = plan;
     this.#observers = onEvent === undefined ? observers : [...observers, observerOf({ onEvent })];
@@ -57,7 +59,7 @@ export class Taking {
   }
 
   /**
-   * For `hear`.
+   * Returns the engine's answer, or the signal that cancelled the wait. Pass it to `onReply`.
    * @returns {Promise<string | AbortSignal>}
    */
   answer() {
@@ -71,14 +73,14 @@ export class Taking {
   }
 
   /** @param {string | AbortSignal} answer */
-  hear(answer) {
+  onReply(answer) {
     if (typeof answer !== "string") this.#fail(cancelled(this.#plan, answer));
     else this.#goOn(answer, false);
   }
 
   /**
    * @param {string | number} reply
-   * @param {boolean} isFresh whether the engine gave it in this very moment
+   * @param {boolean} isFresh whether the engine has returned it just now
    */
   #goOn(reply, isFresh) {
     try {
@@ -86,10 +88,11 @@ export class Taking {
         const held = this.#read(reply, isFresh);
         if (held !== undefined) {
           this.#account?.close(held, reply);
-          // Who was told may have kept the thread.
+          // An observer may have blocked the thread until the lock expired.
           if (this.#account === undefined || held?.lost() === undefined) return this.#end(held);
         }
         reply = this.#again(reply);
+        this.#id = 0;
         isFresh = false;
       }
       this.#id = reply;
@@ -99,7 +102,7 @@ export class Taking {
   }
 
   /**
-   * Undefined when the lock came too late to be of use.
+   * Reads the reply. Returns `undefined` if the lock came too late to be of use.
    * @param {string} reply
    * @param {boolean} isFresh
    * @returns {Held | null | undefined}
@@ -110,11 +113,13 @@ export class Taking {
     const tag = reply.charCodeAt(0);
     if (tag === LOCKED) return null;
     if (tag !== ACQUIRED) throw explained(replyError(reply, { key: plan.key }), engine, plan.key);
+    const id = this.#id || returnedId();
+    if (id !== 0) confirm(id);
     const grant = readGrant(reply, plan.key);
     const number = readNumber(grant.rest);
     if (!isFresh && engine.native.heldFor(number) <= leastMs(plan)) return undefined;
     try {
-      // A signal may have been aborted between the grant and now.
+      // A signal may have been aborted since the grant.
       checkNotCancelled(plan);
     } catch (error) {
       giveBack(engine, number);
@@ -124,7 +129,7 @@ export class Taking {
   }
 
   /**
-   * The event loop was busy for so long that the lock's time has passed.
+   * Waits again: the event loop was blocked until the lock had expired.
    * @param {string} reply
    */
   #again(reply) {
@@ -156,7 +161,8 @@ function isCancellable(plan) {
 }
 
 /**
- * A lock that came late and ends in a moment is of no use: fn would begin without it.
+ * Returns how long a lock must still last to be of use: fn must not start with a lock that expires at
+ * once.
  * @param {LockPlan} plan
  */
 function leastMs({ ttlMs }) {
@@ -172,7 +178,7 @@ function giveBack({ native }, number) {
   if (typeof reply !== "string") settled(reply);
 }
 
-/** What is told of a wait: one event for the whole of it, and a trace. */
+/** Reports a wait: one event for the whole of it, and a trace. */
 class Account {
   #engine;
   #plan;
@@ -216,7 +222,8 @@ class Account {
 }
 
 /**
- * Not known of a wait that its caller cancelled, or that a backend of the user's ended.
+ * Returns the number of attempts. It is unknown if the caller cancelled the wait, or if an error of a
+ * user's own backend ended it.
  * @param {LockError} error
  * @returns {number | undefined}
  */

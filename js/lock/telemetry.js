@@ -1,19 +1,23 @@
-// Events: a sink beside the operations and the engine. Who is observed does nothing else than who
-// is not.
+// Telemetry: events about operations and holds. An observed backend behaves like one that is not.
 
 import { FAILURE_REASON } from "../base/constants.js";
 import { checkBackend, invalidArgument, unreadableOptions } from "../base/errors.js";
-import { hashKey } from "../base/keys.js";
+import { hashOf } from "../native/keys.js";
 import { readString } from "../base/options.js";
 import { engineOf, nativeOf } from "../native/engine.js";
-import { decorateAcquireResult, DisposalBy, hooksOf, notify, rememberHooks } from "./handle.js";
+import {
+  decorateAcquireResult,
+  DisposalBy,
+  hooksOf,
+  notify,
+  rememberHooks,
+} from "../base/handle.js";
 
 /** @import { LockEvent, TelemetryOptions } from "../../index.js" */
 /** @typedef {import("../native/engine.js").Engine} Engine */
 
 /**
- * What an event tells beside who and what: how it went (an error, or the operation's result), and
- * figures.
+ * The rest of an event: the outcome (an error, or the operation's result) and measurements.
  * @typedef {object} Facts
  * @property {any} [outcome]
  * @property {string | undefined} [backend]
@@ -30,7 +34,7 @@ import { decorateAcquireResult, DisposalBy, hooksOf, notify, rememberHooks } fro
  */
 
 /**
- * What withTelemetry() made, for those who look behind it.
+ * What is behind a backend that withTelemetry() returned.
  * @typedef {object} Decoration
  * @property {any} inner
  * @property {Observer} observer
@@ -43,11 +47,11 @@ const decorations = new WeakMap();
 /** @type {readonly Observer[]} */
 const NOBODY = [];
 
-// Keys that look like this stay hidden under `includeRaw: true`; a predicate may still show them.
+// Keys that match this stay hidden with `includeRaw: true`. A predicate can still show them.
 const SENSITIVE = /token|secret|passw|credential|api[-_]?key/i;
 
 /**
- * The engine of a backend, and who observes it.
+ * Returns the engine of a backend and its observers.
  * @param {any} backend
  * @param {boolean} extends_ whether it must be able to extend
  * @returns {{ engine: Engine, observers: readonly Observer[] }}
@@ -74,7 +78,7 @@ function isReplaced(backend, { original }) {
 }
 
 /**
- * The native backend, however often it is decorated.
+ * Returns the native backend behind any number of decorations.
  * @param {any} backend
  * @returns {import("../native/bridge.js").NativeBackend | undefined}
  */
@@ -121,8 +125,8 @@ export function observerOf(options) {
       /** @type {LockEvent} */
       const event = { type, result: "fail" };
       judge(event, error, facts.outcome);
-      if (key !== undefined) event.keyHash = hashKey(key);
-      if (lockId !== undefined) event.lockIdHash = hashKey(lockId);
+      if (key !== undefined) event.keyHash = hashOf(key);
+      if (lockId !== undefined) event.lockIdHash = hashOf(lockId);
       const { backend, name, durationMs, attempts, waitMs, heldMs } = facts;
       if (backend !== undefined) event.backend = backend;
       if (name !== undefined) event.name = name;
@@ -140,7 +144,7 @@ export function observerOf(options) {
 }
 
 /**
- * How it went.
+ * Adds the outcome to an event.
  * @param {LockEvent} event
  * @param {any} error
  * @param {any} outcome
@@ -157,15 +161,15 @@ function judge(event, error, outcome) {
   } else if (outcome?.ok) {
     event.result = "ok";
   } else {
-    // Custom backends may say the reason in the open.
+    // Custom backends may return the reason as a plain property.
     const reason = outcome?.[FAILURE_REASON]?.reason ?? outcome?.reason;
     if (reason !== undefined) event.reason = reason;
   }
 }
 
 /**
- * The backend, with an event for each operation. It keeps the capabilities; close and disposal
- * are passed on.
+ * Returns the backend with an event for each operation. Capabilities, close and disposal are those of
+ * the inner backend.
  * @param {any} backend
  * @param {TelemetryOptions} options
  * @returns {any}
@@ -204,19 +208,19 @@ export function withTelemetry(backend, options) {
     observed(type, readString(opts, "key"), readString(opts, "lockId"), () => backend[type](opts));
 
   /**
-   * Handles whose release and extend are seen too.
+   * Returns a handle whose release and extend emit events too.
    * @param {any} result
    * @param {string} key
    */
   function withObservedMethods(result, key) {
     const hooks = hooksOf(result) ?? hooksOf(backend) ?? {};
-    // A mock of a native backend's acquire may return bare data.
+    // A mocked acquire may return data without methods.
     if (nativeBehind(backend) === undefined || typeof result?.isHeld !== "function") {
       const { onReleaseError, disposeTimeoutMs } = hooks;
       return decorateAcquireResult(decorated, result, key, onReleaseError, disposeTimeoutMs);
     }
     if (!result.ok) return result;
-    // In place: a copy would call its getters.
+    // Changed in place, because a copy would call its getters.
     const { lockId, release, extend } = result;
     const disposal = new DisposalBy(
       (signal) => observed("release", undefined, lockId, () => release(signal)),

@@ -1,4 +1,4 @@
-// The native part, loaded when it is first needed: what needs none works where there is none.
+// The native addon, loaded on first use, so that whatever does not need it works without it.
 
 import { load } from "./load.js";
 

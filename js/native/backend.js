@@ -1,34 +1,26 @@
 // The public backend object over a native one: checks types, calls once, reads the flat reply.
 
-import { openNative, settled, settledOrAborted } from "./bridge.js";
-import { readHooks } from "../base/config.js";
+import { confirmOnReturn, openNative, returnedId } from "./bridge.js";
+import { releaseOnExit } from "./exit.js";
+import { readHolderLabel, readHooks, readReleaseOnExit } from "../base/config.js";
 import {
   BAD_LOCK_ID,
   BAD_TTL,
   invalidArgument,
-  KEY_NOT_STRING,
   replyError,
   unreadableOptions,
 } from "../base/errors.js";
+import { checkKey } from "./keys.js";
 import { readString } from "../base/options.js";
-import { attachRawData, sanitizeLockInfo } from "../base/results.js";
-import { aborted, checkSignal } from "../base/signal.js";
-import { isTraced, startTrace, traced } from "../base/tracing.js";
-import { contended, rememberHooks } from "../lock/handle.js";
+import { attachRawData, sanitizeLockInfo } from "./results.js";
+import { checkSignal } from "../base/signal.js";
+import { isTraced, startTrace, traced } from "./tracing.js";
+import { contended, rememberHooks } from "../base/handle.js";
 import { knowNative } from "./engine.js";
 import { GrantedHandle } from "./handle.js";
-import {
-  ACQUIRED,
-  ERROR,
-  INFO,
-  LOCKED,
-  NO,
-  readExtended,
-  readGrant,
-  readInfo,
-  readReleased,
-  YES,
-} from "./replies.js";
+import { answer, extendLock, releaseLock, rememberName } from "./operations.js";
+import { unregisterOnGc } from "./questions.js";
+import { ACQUIRED, ERROR, INFO, LOCKED, NO, readGrant, readInfo, YES } from "./replies.js";
 
 /** @import { BackendCapabilities, ManagedLockBackend } from "../../index.js" */
 /** @typedef {import("./bridge.js").NativeBackend} NativeBackend */
@@ -36,72 +28,7 @@ import {
 const CLOSE_TIMEOUT_MS = 10_000;
 
 /**
- * Waits for a reply if it is not there yet; throws when the signal is aborted first.
- * @param {NativeBackend} native
- * @param {string | number} reply
- * @param {AbortSignal | undefined} signal
- * @param {{ key?: string, lockId?: string }} context
- * @returns {string | Promise<string>}
- */
-export function answer(native, reply, signal, context) {
-  // Not an async function: that would cost turns of the microtask queue.
-  if (typeof reply === "string") return reply;
-  if (signal === undefined) return settled(reply);
-  return settledUnlessAborted(native, reply, signal, context);
-}
-
-/**
- * @param {NativeBackend} native
- * @param {number} id
- * @param {AbortSignal} signal
- * @param {{ key?: string, lockId?: string }} context
- * @returns {Promise<string>}
- */
-async function settledUnlessAborted(native, id, signal, context) {
-  const answered = await settledOrAborted(native, id, signal);
-  if (typeof answered === "string") return answered;
-  throw aborted("Operation aborted by signal", signal, context);
-}
-
-/** What a native backend is called in traces.
- * @type {WeakMap<NativeBackend, { backend: string | undefined }>} */
-const names = new WeakMap();
-
-/** @param {NativeBackend} native */
-export function nameOf(native) {
-  return names.get(native) ?? {};
-}
-
-/**
- * @param {NativeBackend} native
- * @param {string} lockId
- * @param {string | null} key wakes a caller of this process that waits for it
- * @param {AbortSignal} [signal]
- */
-export async function releaseLock(native, lockId, key, signal) {
-  if (signal !== undefined) checkSignal(signal);
-  let reply = native.release(lockId, key);
-  if (typeof reply !== "string") reply = await answer(native, reply, signal, { lockId });
-  return readReleased(reply, { lockId });
-}
-
-/**
- * @param {NativeBackend} native
- * @param {string} lockId
- * @param {number} ttlMs
- * @param {AbortSignal} [signal]
- * @param {(validUntil: number) => void} [onValid]
- */
-export async function extendLock(native, lockId, ttlMs, signal, onValid) {
-  if (typeof ttlMs !== "number") throw invalidArgument(BAD_TTL);
-  if (signal !== undefined) checkSignal(signal);
-  let reply = native.extend(lockId, ttlMs);
-  if (typeof reply !== "string") reply = await answer(native, reply, signal, { lockId });
-  return readExtended(reply, { lockId }, onValid);
-}
-
-/**
- * The handle, with the time until its release traced.
+ * Returns the result with its release traced, so that the trace covers the time the lock is held.
  * @param {any} result
  * @param {string | undefined} key
  * @param {{ backend: string | undefined }} name
@@ -127,9 +54,13 @@ function heldInTrace(result, key, name) {
  */
 export function createNativeBackend(kind, nativeConfig, options, capabilities, target) {
   const hooks = readHooks(options);
-  const native = openNative(kind, nativeConfig, target);
+  const releases = readReleaseOnExit(options);
+  const native = openNative(kind, nativeConfig, target, readHolderLabel(options));
+  if (releases) releaseOnExit(native);
+  // Tied to the native object, because a held lock keeps only that alive, not the backend.
+  if (target !== undefined) unregisterOnGc(native, target);
   const name = { backend: capabilities.backend };
-  names.set(native, name);
+  rememberName(native, name);
 
   /** @param {any} opts */
   function acquire(opts) {
@@ -148,14 +79,17 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
     } catch (cause) {
       throw unreadableOptions("acquire({ key, ttlMs })", opts, cause);
     }
-    if (typeof key !== "string") throw invalidArgument(KEY_NOT_STRING);
+    checkKey(key);
     if (typeof ttlMs !== "number") throw invalidArgument(BAD_TTL);
     if (signal !== undefined) checkSignal(signal, { key });
-    let reply = native.acquire(key, ttlMs, signal !== undefined);
-    if (typeof reply !== "string") reply = await answer(native, reply, signal, { key });
+    const started = native.acquire(key, ttlMs, signal !== undefined);
+    const isPending = typeof started !== "string";
+    const reply = isPending ? await answer(native, started, signal, { key }) : started;
     const tag = reply.charCodeAt(0);
     if (tag === LOCKED) return contended();
     if (tag !== ACQUIRED) throw replyError(reply, { key });
+    const id = isPending ? started : returnedId();
+    if (id !== 0) confirmOnReturn(id);
     return new GrantedHandle(native, readGrant(reply, key), key, hooks);
   }
 
@@ -196,7 +130,7 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
     } catch (cause) {
       throw unreadableOptions("isLocked({ key })", opts, cause);
     }
-    if (typeof key !== "string") throw invalidArgument(KEY_NOT_STRING);
+    checkKey(key);
     if (signal !== undefined) checkSignal(signal, { key });
     const reply = await answer(native, native.isLocked(key), signal, { key });
     const tag = reply.charCodeAt(0);
@@ -217,8 +151,8 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
     if (byKey === (lockId !== undefined)) {
       throw invalidArgument("lookup() needs either a key or a lockId, and not both");
     }
-    if (byKey && typeof key !== "string") throw invalidArgument(KEY_NOT_STRING);
-    if (!byKey && typeof lockId !== "string") throw invalidArgument(BAD_LOCK_ID);
+    if (byKey) checkKey(key);
+    else if (typeof lockId !== "string") throw invalidArgument(BAD_LOCK_ID);
     const context = byKey ? { key } : { lockId };
     if (signal !== undefined) checkSignal(signal, context);
     const started = byKey ? native.lookupKey(key) : native.lookupId(lockId);
@@ -248,7 +182,7 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
       isLocked,
       lookup,
       capabilities: Object.freeze(
-        // Not among those that are listed: programs compare these with the three that are specified.
+        // Not enumerable: programs compare the capabilities with the three that are specified.
         Object.defineProperty({ ...capabilities }, "waitsBy", {
           get: () => (native.canWatch() ? "notification" : "polling"),
         }),

@@ -2,51 +2,112 @@
 // what the native side asks of JavaScript.
 //
 // An operation answers with a string at once or with the number under which its answer will come.
-// All answers that are ready arrive together in one call of `onBatch`.
+// All answers that are ready arrive together in one call of `onReplies`.
 
-import { setInterval } from "node:timers";
+import { clearInterval, setInterval } from "node:timers";
 import { addon } from "./addon.js";
 import { LONGEST_TIMER_MS } from "../base/config.js";
 import { replyError } from "../base/errors.js";
 import { offAbort, onAbort } from "../base/signal.js";
 import { forget } from "../base/thrown.js";
-import { ask } from "./questions.js";
+import { ask, unregister } from "./questions.js";
 import { YES } from "./replies.js";
 
 /** @typedef {import("./binding.js").NativeBackend} NativeObject */
 /** @typedef {NativeObject & ReturnType<NativeObject["calls"]>} NativeBackend */
 /** @typedef {(reply: string) => void} Settle */
 
-/** Operations that somebody waits for: while there are any, the process stays alive.
+/** Operations that a caller awaits. While there are any, the process stays alive.
  * @type {Map<number, Settle>} */
 const pending = new Map();
 
-/** Those who want to hear of a hold or an alarm. They keep nothing alive themselves.
+/** Callbacks for events of a hold or an alarm. They do not keep the process alive.
  * @type {Map<number, Settle>} */
 const listeners = new Map();
 
-/** The timers of the native side, where JavaScript's time is used.
+/** Timers of the native side, for backends that use JavaScript's time.
  * @type {Map<number, ReturnType<typeof setTimeout>>} */
 const timers = new Map();
 
 const INTERIM = "~".charCodeAt(0);
 
-// Holds the process while it is ref'd; what it does when it fires does not matter. Node's own
-// timer, because test environments that imitate a browser replace the global one.
-const keepAlive = setInterval(() => {}, LONGEST_TIMER_MS);
-keepAlive.unref();
+const ignore = () => {};
+
+/** A timer that keeps the process and this context alive while a caller waits; it does nothing when it
+ * fires. It is cleared afterwards, because a timer keeps its context alive, and Jest has a context for each
+ * test file.
+ * @type {NodeJS.Timeout | undefined} */
+let keepAlive;
+
+function stay() {
+  // Node's own timer, because test environments that simulate a browser replace the global one.
+  keepAlive ??= setInterval(ignore, LONGEST_TIMER_MS);
+}
+
+function mayLeave() {
+  if (keepAlive === undefined) return;
+  clearInterval(keepAlive);
+  keepAlive = undefined;
+}
 
 /** @type {import("./binding.js").Bridge | undefined} */
 let bridge;
 
+/** Where the program confirms that it has a lock: how many ids follow, the id of the lock that the last
+ * call returned, then ids.
+ * @type {Float64Array | undefined} */
+let receipts;
+const COUNT = 0;
+const RETURNED = 1;
+const FIRST = 2;
+
 function theBridge() {
-  return (bridge ??= new (addon().Bridge)(onBatch, (...batch) => onBatch(batch)));
+  if (bridge === undefined) {
+    bridge = new (addon().Bridge)(onReplies);
+    receipts = new Float64Array(bridge.receipts());
+  }
+  return bridge;
+}
+
+/**
+ * Confirms that the program has received the lock of this answer. Until then, the native side releases
+ * the lock if the thread ends, which can happen at any moment.
+ * @param {number} id
+ */
+export function confirm(id) {
+  // If there is no room left, the native side notices from the count that ids are missing.
+  if (receipts !== undefined) receipts[FIRST + receipts[COUNT]++] = id;
+}
+
+/**
+ * Returns the id with which to confirm a lock that a call has just returned, or 0 if it needs none.
+ * @returns {number}
+ */
+export function returnedId() {
+  if (receipts === undefined) return 0;
+  const id = receipts[RETURNED];
+  receipts[RETURNED] = 0;
+  return id;
+}
+
+const resolved = Promise.resolve();
+
+/**
+ * Confirms a lock that an async function is about to return: just before its caller continues, and not
+ * before the callers of other locks of the same batch.
+ * @param {number} id
+ */
+export function confirmOnReturn(id) {
+  resolved.then(() => confirm(id));
 }
 
 /** Whether the last call of the native side left something to be taken at once. */
 let untaken = false;
 
-const ignore = () => {};
+/** @param {Array<number | string>} batch */
+function onReplies(...batch) {
+  onBatch(batch);
+}
 
 /** @param {Array<number | string>} batch */
 function onBatch(batch) {
@@ -57,7 +118,7 @@ function onBatch(batch) {
     const reply = /** @type {string} */ (batch[i + 1]);
     if (!deliver(id, reply)) (others ??= []).push(id, reply);
   }
-  if (pending.size === 0) keepAlive.unref();
+  if (pending.size === 0) mayLeave();
   // Last, as this may run code of the user: an abort there would find that an answer of this batch
   // has left the native side, which could not undo it, and has not arrived.
   if (others !== undefined) tell(others);
@@ -112,6 +173,9 @@ function onMessage(kind, text) {
       clearTimeout(timers.get(Number(text)));
       timers.delete(Number(text));
       break;
+    case "D":
+      unregister(Number(text));
+      break;
     case "F":
       forget(Number(text));
       break;
@@ -119,7 +183,7 @@ function onMessage(kind, text) {
 }
 
 /**
- * The global functions, looked up now: a test may have replaced them.
+ * The global timer functions, looked up on each call because a test may have replaced them.
  * @param {number} id
  * @param {number} ms
  */
@@ -134,7 +198,7 @@ function setTimer(id, ms) {
     },
     Math.min(ms, LONGEST_TIMER_MS),
   );
-  // What waits for it keeps the process alive, if anything does.
+  // The timer does not keep the process alive; a caller that waits does.
   timer.unref?.();
   timers.set(id, timer);
 }
@@ -192,7 +256,7 @@ function servedHere(native) {
  * @param {Settle} settle
  */
 function expect(id, settle) {
-  if (pending.size === 0) keepAlive.ref();
+  stay();
   pending.set(id, settle);
   if (untaken) takeReady();
 }
@@ -203,7 +267,7 @@ export function isAwaited() {
 }
 
 /**
- * Takes what a reply brings along for another operation, if it does: `1id,reply`.
+ * Delivers the reply for another operation that a reply may carry: `1id,reply`.
  * @param {string} reply
  */
 export function takeAlong(reply) {
@@ -225,12 +289,12 @@ export function stayAlive() {
   expect(id, ignore);
   return () => {
     pending.delete(id);
-    if (pending.size === 0) keepAlive.unref();
+    if (pending.size === 0) mayLeave();
   };
 }
 
 /**
- * The answer to a pending operation.
+ * Returns the answer to a pending operation.
  * @param {number} id
  * @returns {Promise<string>}
  */
@@ -239,8 +303,8 @@ export function settled(id) {
 }
 
 /**
- * The answer to a pending operation, or the signal that was aborted before it came. The
- * operation is then told (if it is an acquire, it undoes itself), and its answer is ignored.
+ * Returns the answer to a pending operation, or the signal if that is aborted first. The operation is
+ * then cancelled (an acquire undoes itself) and its answer is ignored.
  * @param {NativeBackend} native
  * @param {number} id
  * @param {AbortSignal} signal
@@ -280,7 +344,7 @@ export function settledOrAborted(native, id, signal, second) {
 }
 
 /**
- * Calls `settle` with whatever the native side says under this number, until `unlisten`.
+ * Calls `settle` with every message of the native side under this number, until `unlisten`.
  * @param {number} id
  * @param {Settle} settle
  */
@@ -306,16 +370,17 @@ function opened(native) {
  * @param {string} kind
  * @param {object} config
  * @param {number} [target] the number under which a client of the user is asked
+ * @param {string} [label] what its locks are stored with
  * @returns {NativeBackend}
  */
-export function openNative(kind, config, target = 0) {
+export function openNative(kind, config, target = 0, label) {
   tellTime();
-  const native = opened(addon().open(theBridge(), kind, JSON.stringify(config), target));
+  const native = opened(addon().open(theBridge(), kind, JSON.stringify(config), target, label));
   return native.isServedHere() ? servedHere(native) : native;
 }
 
 /**
- * The engine over a backend that JavaScript has, and is asked as `target`.
+ * Creates the engine over a backend written in JavaScript, which is asked as `target`.
  * @param {number} target
  * @param {boolean} canWatch
  * @returns {NativeBackend}
@@ -325,7 +390,7 @@ export function openNativeOwn(target, canWatch) {
 }
 
 /**
- * The engine over a native backend some operations of which were replaced.
+ * Creates the engine over a native backend of which some operations were replaced.
  * @param {any} original
  * @param {number} target
  * @param {{ acquire: boolean, release: boolean, extend: boolean }} replaced

@@ -1,10 +1,10 @@
-// Which engine a backend has. All of them are the same Rust code: over a store, over a native
-// backend some operations of which were replaced, or over a backend of the user's own.
+// Finds the engine of a backend. Every engine is the same Rust code: over a store, over a native
+// backend of which some operations were replaced, or over a backend of the user's own.
 
 import { checkBackend, backendError, LockError } from "../base/errors.js";
 import { FAILURE_REASON } from "../base/constants.js";
 import { openNativeOwn, openNativeSpied } from "./bridge.js";
-import { appoint, dismissWith } from "./questions.js";
+import { register, unregisterOnGc } from "./questions.js";
 
 /** @typedef {import("./bridge.js").NativeBackend} NativeBackend */
 
@@ -12,7 +12,10 @@ import { appoint, dismissWith } from "./questions.js";
  * @typedef {object} Engine
  * @property {NativeBackend} native
  * @property {string | undefined} name of the kind of backend
+ * @property {boolean} isNative whether the backend is one of this package, also if operations of it
+ *   were replaced
  * @property {Callers | undefined} callers of a backend that is asked in JavaScript
+ * @property {boolean} needsJavascript whether its locks can only be kept alive by JavaScript
  */
 
 /** @typedef {"acquire" | "release" | "extend"} Operation */
@@ -40,12 +43,14 @@ const own = new WeakMap();
  * @param {Record<Operation, Function>} original
  */
 export function knowNative(backend, native, original) {
-  const engine = { native, name: backend.capabilities.backend, callers: undefined };
+  const { backend: name } = backend.capabilities;
+  const needsJavascript = native.isServedHere();
+  const engine = { native, name, isNative: true, callers: undefined, needsJavascript };
   natives.set(backend, { engine, original, spied: new Map() });
 }
 
 /**
- * The native side of a backend of this package, whatever was replaced of it.
+ * Returns the native side of a backend of this package, even if some of its operations were replaced.
  * @param {any} backend
  * @returns {NativeBackend | undefined}
  */
@@ -81,7 +86,7 @@ function spiedEngine(backend, { engine, original, spied }) {
     const callers = new Callers(backend);
     const replaced = { acquire, release, extend };
     const native = openNativeSpied(engine.native, callers.target, replaced);
-    found = { native, name: engine.name, callers };
+    found = { ...engine, native, callers, needsJavascript: true };
     spied.set(which, found);
   }
   return found;
@@ -97,7 +102,8 @@ function ownEngine(backend, extends_) {
   if (engine === undefined) {
     const callers = new Callers(backend);
     const native = openNativeOwn(callers.target, typeof backend.watch === "function");
-    engine = { native, name: backend.capabilities?.backend, callers };
+    const name = backend.capabilities?.backend;
+    engine = { native, name, isNative: false, callers, needsJavascript: true };
     own.set(backend, engine);
   }
   return engine;
@@ -119,14 +125,14 @@ export class Callers {
   /** @param {any} backend */
   constructor(backend) {
     this.#backend = new WeakRef(backend);
-    this.target = appoint({
+    this.target = register({
       answer: (question) => this.#answer(question),
       describe: (thrown, { op }) => {
         const { code, message } = backendError(op, thrown, {});
         return { code, message };
       },
     });
-    dismissWith(backend, this.target);
+    unregisterOnGc(backend, this.target);
   }
 
   get backend() {
@@ -165,7 +171,7 @@ export class Callers {
   /** @param {any} question */
   async #answer({ op, id, key, ttlMs, caller, number }) {
     const { backend } = this;
-    if (backend === undefined) throw new LockError("Internal", "The backend is gone");
+    if (backend === undefined) throw new LockError("Internal", "The backend no longer exists");
     const lockId = this.#grants.get(id)?.lockId ?? id;
     switch (op) {
       case "acquire": {
@@ -201,7 +207,7 @@ export class Callers {
 /** @param {any} result */
 function mutation(result) {
   if (result?.ok) return { ok: true, expiresAtMs: milliseconds(result.expiresAtMs) };
-  // Custom backends may say the reason in the open.
+  // Custom backends may return the reason as a plain property.
   const reason = result?.[FAILURE_REASON]?.reason ?? result?.reason;
   return { ok: false, expired: reason === "expired" };
 }

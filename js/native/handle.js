@@ -1,9 +1,9 @@
-// What a single acquire of a native backend returns: the lock's data with a handle's methods.
+// The result of acquire() on a native backend: the lock's data with the methods of a handle.
 
 import { LockError } from "../base/errors.js";
-import { Disposal } from "../lock/handle.js";
-import { isTraced, traced } from "../base/tracing.js";
-import { extendLock, nameOf, releaseLock } from "./backend.js";
+import { Disposal } from "../base/handle.js";
+import { isTraced, traced } from "./tracing.js";
+import { extendLock, nameOf, releaseLock } from "./operations.js";
 import { listen, unlisten } from "./bridge.js";
 
 /** @import { BackendHooks } from "../../index.js" */
@@ -11,7 +11,7 @@ import { listen, unlisten } from "./bridge.js";
 
 const { asyncDispose } = Symbol;
 
-/** What a handle knows of its lock: how it ends, and until when it is surely held. */
+/** The state behind a handle: how its lock is released, and until when it is certainly held. */
 class Granted extends Disposal {
   /**
    * @param {NativeBackend} native
@@ -23,7 +23,7 @@ class Granted extends Disposal {
   constructor(native, lockId, validUntil, key, hooks) {
     super(lockId, key, hooks);
     this.native = native;
-    /** On the native side's clock; as text until it is asked for.
+    /** Until when the lock is certainly held, by the native side's clock. Parsed on first use.
      * @type {string | number} */
     this.validUntil = validUntil;
     /** @type {AbortController | undefined} */
@@ -59,7 +59,7 @@ class Granted extends Disposal {
     return extendLock(this.native, this.lockId, ttlMs, signal, (validUntil) => {
       const isEarlier = validUntil < Number(this.validUntil);
       this.validUntil = validUntil;
-      // An alarm that comes too early is set again; one that would come too late is set now.
+      // An alarm that fires too early is set again then; one that would fire too late is moved now.
       if (isEarlier && this.controller !== undefined) {
         this.silence();
         this.watch(this.controller);
@@ -81,7 +81,7 @@ class Granted extends Disposal {
     return new LockError(
       "LockLost",
       this.released === undefined
-        ? "The lock's time passed: others may hold it now. Use a longer ttlMs, or extend it"
+        ? "The lock expired: somebody else may hold it now. Use a longer ttlMs, or extend it in time"
         : "The lock was released",
     );
   }
@@ -112,9 +112,9 @@ class Granted extends Disposal {
 }
 
 /**
- * The result. Its methods are its own and do not depend on `this`, so it may be taken apart or
- * spread; only `signal`, which is made when it is asked for, is not copied by a spread: a getter of
- * its own would cost more than the rest of the call.
+ * The result. Its methods are own properties and do not depend on `this`, so it can be destructured or
+ * spread. Only `signal`, which is created on first access, is not copied by a spread: an own getter
+ * would cost more than the rest of the call.
  */
 export class GrantedHandle {
   #granted;

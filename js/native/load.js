@@ -1,34 +1,35 @@
-// Finds and loads the native part. Packages of platforms are optional dependencies, so that each
-// machine gets its own; a bundler may have moved us away from them.
+// Finds and loads the native part. It is loaded from beside this code, or from the package of the
+// platform as Node.js finds it from there: never from the folder in which the program was started,
+// which may be anybody's. Everything else has to be named by SYNCGUARD_ADDON.
 
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { LockError } from "../base/errors.js";
+import { libcOfProcess } from "./libc.js";
+import { executableFolder, ownFolder } from "./location.js";
 import { requirePackage } from "./packages.js";
 import { NAME, PLATFORMS, PREFIX, VERSION } from "./platforms.js";
 
 /** @typedef {typeof import("./binding.js")} Binding */
 
-// In a bundle of ES modules nothing tells: then it is most likely the program itself.
-const here = import.meta.dirname ?? dirname(resolve(process.argv[1] ?? "program"));
-
 /** @returns {Binding} */
 export function load() {
   const chosen = process.env.SYNCGUARD_ADDON;
-  return checked(chosen ? loadFile(chosen) : loadPackage());
+  return checked(chosen ? loadFile(resolve(chosen)) : loadPackage());
 }
 
-/** @param {string} chosen */
-function loadFile(chosen) {
-  const file = resolve(chosen);
-  const { binding, causes } = attempt([() => requireFrom(here, file)]);
-  if (binding !== undefined) return binding;
-  throw new LockError(
-    "Internal",
-    `SYNCGUARD_ADDON names a file that cannot be loaded as SyncGuard's native part: ${file}`,
-    { cause: causes[0] },
-  );
+/** @param {string} file */
+function loadFile(file) {
+  try {
+    return requireFrom(dirname(file), file);
+  } catch (cause) {
+    throw new LockError(
+      "Internal",
+      `SYNCGUARD_ADDON names a file that cannot be loaded as SyncGuard's native part: ${file}`,
+      { cause },
+    );
+  }
 }
 
 function loadPackage() {
@@ -36,38 +37,52 @@ function loadPackage() {
   /** @type {unknown[][]} */
   const failed = [];
   for (const platform of platforms) {
-    const { binding, causes } = attempt([
-      () => beside(platform),
-      () => requirePackage(platform),
-      ...[here, process.cwd()].flatMap((folder) => [
-        () => requireFrom(folder, PREFIX + platform),
-        // With pnpm only our own package, wherever it is, can see those of the platforms.
-        () => requireFrom(packageFrom(folder), PREFIX + platform),
-      ]),
-    ]);
+    const { binding, causes } = attempt(waysTo(platform));
     if (binding !== undefined) return binding;
     failed.push(causes);
   }
-  const one = platforms.length > 1 && hasMusl() ? 1 : 0;
-  throw missing(platforms[one], failed[one]);
+  throw missing(platforms[0], failed[0]);
 }
 
-/** What this may be: which libc a Linux has is known only to who tries, or looks for long. */
+/**
+ * What the packages of this platform are called. On Linux the one for the other C library comes
+ * second, in case ours was not recognised.
+ */
 function thisPlatform() {
   const { platform, arch } = process;
   const name = `${platform}-${arch}`;
-  if (platform === "linux") return [`${name}-gnu`, `${name}-musl`];
+  if (platform === "linux") {
+    const names = [`${name}-gnu`, `${name}-musl`];
+    return libcOfProcess() === "musl" ? names.reverse() : names;
+  }
   return [platform === "win32" ? `${name}-msvc` : name];
 }
 
-/** @param {Array<() => Binding | undefined>} ways */
+/**
+ * @typedef {() => Binding | "" | undefined} Way
+ * @param {string} platform
+ * @returns {Way[]}
+ */
+function waysTo(platform) {
+  const file = `syncguard.${platform}.node`;
+  const folder = ownFolder();
+  return [
+    () => folder && requireFile(join(folder, file)),
+    () => requirePackage(platform),
+    () => folder && requireFrom(folder, PREFIX + platform),
+    () => folder && requireFrom(packageFrom(folder), PREFIX + platform),
+    () => besideExecutable(file),
+  ];
+}
+
+/** @param {Way[]} ways */
 function attempt(ways) {
   /** @type {unknown[]} */
   const causes = [];
   for (const way of ways) {
     try {
       const binding = way();
-      if (binding !== undefined) return { binding, causes };
+      if (binding) return { binding, causes };
     } catch (cause) {
       causes.push(cause);
     }
@@ -75,19 +90,22 @@ function attempt(ways) {
   return { causes };
 }
 
-/**
- * Put next to us, to the bundle or to the executable that we are in, or where a build of the
- * sources leaves it.
- * @param {string} platform
- */
-function beside(platform) {
-  const places = [here, join(here, "..", "js", "native"), dirname(process.execPath)];
-  const files = places.map((folder) => join(folder, `syncguard.${platform}.node`));
-  const file = files.find((one) => existsSync(one));
-  return file && requireFrom(here, file);
+/** @param {string} file */
+function requireFile(file) {
+  return existsSync(file) ? requireFrom(dirname(file), file) : undefined;
 }
 
-/** @param {string} folder */
+/** @param {string} file */
+function besideExecutable(file) {
+  const folder = executableFolder();
+  return folder && requireFile(join(folder, file));
+}
+
+/**
+ * The folder of our own package, as a bundle finds it. With pnpm, only our own package can see those
+ * of the platforms.
+ * @param {string} folder
+ */
 function packageFrom(folder) {
   return dirname(createRequire(join(folder, "index.js")).resolve(`${NAME}/package.json`));
 }
@@ -124,7 +142,7 @@ function missing(platform, causes) {
       ? [`${PREFIX}${platform} is there but could not be loaded, see the cause`, "Install again"]
       : [
           `the package ${PREFIX}${platform} is not installed`,
-          "Install with optional dependencies, on the kind of machine that it runs on. For a bundle that runs without node_modules see docs/bundlers.md of the package",
+          "Install with optional dependencies, on the kind of machine that it runs on. A bundle that runs without node_modules needs the file beside it, or its path in SYNCGUARD_ADDON: see docs/bundlers.md of the package",
         ];
   return new LockError("Internal", `SyncGuard's native part is missing: ${what}. ${todo}`, {
     cause: broken ?? causes[0],
@@ -134,10 +152,4 @@ function missing(platform, causes) {
 /** @param {any} cause */
 function isNotFound(cause) {
   return cause?.code === "MODULE_NOT_FOUND" || cause?.code === "ERR_MODULE_NOT_FOUND";
-}
-
-/** Takes some milliseconds. */
-function hasMusl() {
-  const report = /** @type {any} */ (process.report?.getReport());
-  return report?.header !== undefined && report.header.glibcVersionRuntime === undefined;
 }

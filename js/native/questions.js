@@ -1,11 +1,11 @@
-// What the native side asks of JavaScript: of a backend or a client that the user has.
+// Questions of the native side to a backend or a client that is written in JavaScript.
 
 import { remember } from "../base/thrown.js";
 
 /** @import { LockErrorCode } from "../../index.js" */
 
 /**
- * How to answer a question. What it throws is the answer too: `describe` says what it means.
+ * Answers questions. What `answer` throws is an answer too: `describe` turns it into an error.
  * @typedef {object} Respondent
  * @property {(question: any) => unknown} answer
  * @property {(thrown: unknown, question: any) => { code: LockErrorCode, message: string, outcomeUnknown?: boolean }} describe
@@ -19,30 +19,39 @@ let lastTarget = 0;
 /** @type {Respondent} */
 const GONE = {
   answer: () => Promise.reject(undefined),
-  describe: () => ({ code: "Internal", message: "This backend is gone" }),
+  describe: () => ({
+    code: "Internal",
+    message: "The backend or client no longer exists: keep a reference to it while it is in use",
+  }),
 };
 
 /**
- * The number under which the native side asks it.
+ * Registers an object that answers questions. Returns the number under which the native side asks it.
  * @param {Respondent} respondent
  * @returns {number}
  */
-export function appoint(respondent) {
+export function register(respondent) {
   lastTarget += 1;
   respondents.set(lastTarget, respondent);
   return lastTarget;
 }
 
-// What is not used any more is not kept for the sake of questions.
+// A respondent is forgotten once the object that it belongs to is garbage collected.
 const unused = new FinalizationRegistry((/** @type {number} */ target) => {
   respondents.delete(target);
 });
 
+/** @param {number} target */
+export function unregister(target) {
+  respondents.delete(target);
+}
+
 /**
+ * Unregisters the target when its owner is garbage collected.
  * @param {object} owner
  * @param {number} target
  */
-export function dismissWith(owner, target) {
+export function unregisterOnGc(owner, target) {
   unused.register(owner, target);
 }
 

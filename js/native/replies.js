@@ -1,9 +1,9 @@
-// The flat replies of the native side.
+// Readers of the native side's replies, which are flat strings: the first character says what follows.
 
 import { FENCE_THRESHOLDS } from "../base/constants.js";
 import { replyError } from "../base/errors.js";
 import { logFenceWarning } from "../base/fence.js";
-import { failure } from "../base/results.js";
+import { failure } from "./results.js";
 
 /** @import { ExtendResult, LockErrorContext, ReleaseResult } from "../../index.js" */
 
@@ -13,7 +13,7 @@ export const LOCKED = 0x4c; // L
 export const YES = 0x31; // 1 …
 export const NO = 0x30; // 0
 const EXPIRED = 0x32; // 2
-export const INFO = 0x49; // I lockId(22) fence(15) expiresAtMs , acquiredAtMs , key
+export const INFO = 0x49; // I lockId(22) fence(15) expiresAtMs , acquiredAtMs , label \n key
 export const ERROR = 0x45; // E {json}
 export const BEAT = 0x42; // B, or B E {json}
 export const UNSURE = "!";
@@ -22,8 +22,8 @@ const LOCK_ID_END = 23;
 const FENCE_END = 38;
 
 /**
- * An `A…`: after the expiry comes, for a single acquire, until when it is valid; for a hold its
- * number, the attempts made and the milliseconds waited.
+ * Reads a grant, `A…`. After the expiry follows, for a single acquire, until when it is valid; for a
+ * hold, its number, the attempts made and the milliseconds waited.
  * @param {string} reply
  * @param {string} key
  */
@@ -40,16 +40,16 @@ export function readGrant(reply, key) {
 }
 
 /**
- * By which the engine knows a hold.
+ * Reads the number under which the engine knows a hold.
  * @param {string} rest of its grant
  */
 export function readNumber(rest) {
-  // Not by `parseInt`, which leaves the compiled code.
+  // Not `parseInt`, because calling it leaves the compiled code.
   return Number(rest.slice(0, rest.indexOf(",")));
 }
 
 /**
- * How the wait for a hold went.
+ * Reads how many attempts the wait for a hold made, and how long it took.
  * @param {string} reply an `A…`
  */
 export function readProgress(reply) {
@@ -62,18 +62,22 @@ export function readProgress(reply) {
 }
 
 /**
- * An `I…`.
+ * Reads what a lookup found, `I…`.
  * @param {string} reply
+ * @returns {import("../../index.js").RawLockInfo}
  */
 export function readInfo(reply) {
   const comma = reply.indexOf(",", FENCE_END);
   const secondComma = reply.indexOf(",", comma + 1);
+  const end = reply.indexOf("\n", secondComma);
+  const holderLabel = reply.slice(secondComma + 1, end);
   return {
     lockId: reply.slice(1, LOCK_ID_END),
     fence: reply.slice(LOCK_ID_END, FENCE_END),
     expiresAtMs: Number(reply.slice(FENCE_END, comma)),
     acquiredAtMs: Number(reply.slice(comma + 1, secondComma)),
-    key: reply.slice(secondComma + 1),
+    key: reply.slice(end + 1),
+    ...(holderLabel !== "" && { holderLabel }),
   };
 }
 

@@ -1,11 +1,13 @@
 // Backends by URL. One line for each scheme.
 
-import { invalidArgument } from "../base/errors.js";
+import { defaultUrl } from "../base/config.js";
+import { explain, invalidArgument, LockError } from "../base/errors.js";
+import { A_BACKEND, isBackend } from "../base/recognize.js";
 import { createFirestoreBackend } from "./firestore/backend.js";
 import { createMemoryBackend } from "./memory/backend.js";
 import { createPostgresBackend } from "./postgres/backend.js";
 import { createRedisBackend } from "./redis/backend.js";
-import { createManagedLock } from "./shared.js";
+import { createManagedLock, missingTarget } from "./shared.js";
 import { createSqliteBackend } from "./sqlite/backend.js";
 
 /** @import { FencingCapabilities, ManagedLockBackend } from "../../index.js" */
@@ -22,6 +24,7 @@ const SCHEMES = {
 };
 
 const KNOWN = "redis:, rediss:, postgres:, postgresql:, firestore:, sqlite:, memory:";
+const DEFAULTS = "SYNCGUARD_URL, or else this host's SQLite file";
 
 /**
  * @param {unknown} url
@@ -32,21 +35,40 @@ function textOf(url) {
   try {
     return url instanceof URL ? url.href : undefined;
   } catch {
-    return undefined; // an object that does not even let itself be looked at
+    return undefined; // an object whose properties cannot be read
   }
 }
 
 /**
- * @param {string | URL} url
+ * @param {string} [url] as `defaultUrl()` has it
+ * @returns {ManagedLockBackend<FencingCapabilities>}
+ */
+export function createDefaultBackend(url = defaultUrl()) {
+  try {
+    return createBackend(url);
+  } catch (error) {
+    // Any other error, such as a missing native part, is not about the URL.
+    const isUrlWrong = error instanceof LockError && error.code === "InvalidArgument";
+    throw isUrlWrong ? invalidArgument(`SYNCGUARD_URL: ${error.message}`, { cause: error }) : error;
+  }
+}
+
+/**
+ * @param {string | URL} [url] without it, the default backend
  * @param {any} [options]
  * @returns {ManagedLockBackend<any>} which one, the declared type tells by the URL
  */
 export function createBackend(url, options) {
+  if (arguments.length === 0) return createDefaultBackend();
+  if (url === undefined || url === null) {
+    throw missingTarget(`The URL of the backend is ${url}`, { defaults: DEFAULTS });
+  }
   const text = textOf(url);
   if (text === undefined) {
-    throw invalidArgument(`createBackend() needs a URL that starts with one of ${KNOWN}`);
+    const what = isBackend(url) ? `. This is ${A_BACKEND.what}: ${A_BACKEND.remedy}` : explain(url);
+    throw invalidArgument(`createBackend() needs a URL that starts with one of ${KNOWN}${what}`);
   }
-  // Only the scheme is ever named in a message: the rest may hold a password.
+  // Messages only ever show the scheme: the rest may contain a password.
   const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(text)?.[0].toLowerCase() ?? "";
   if (!Object.hasOwn(SCHEMES, scheme)) {
     throw invalidArgument(`No backend for this URL: it must start with one of ${KNOWN}`);
@@ -55,10 +77,9 @@ export function createBackend(url, options) {
 }
 
 /**
- * lock() bound to the backend of a URL.
- * @param {string | URL} url
- * @param {any} [options]
+ * Returns lock(), bound to the backend of a URL.
+ * @param {[url?: string | URL, options?: any]} args
  */
-export function createLock(url, options) {
-  return createManagedLock(createBackend(url, options));
+export function createLock(...args) {
+  return createManagedLock(createBackend(...args));
 }

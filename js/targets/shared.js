@@ -1,12 +1,14 @@
-// What the targets of all backends have in common: options that may stand in one object, and checks.
+// What the targets of all backends share: options that can be in the same object, and checks.
 
 import { LONGEST_TIMER_MS } from "../base/config.js";
 import { invalidArgument, LockError, unreadableOptions } from "../base/errors.js";
+import { A_BACKEND, isBackend, recognize, rememberLockFunction } from "../base/recognize.js";
 import { nearMiss, unknownOption } from "../base/options.js";
-import { isDebugging, notify } from "../lock/handle.js";
-import { createAutoLock } from "../lock/lock.js";
+import { holdWith, tryHoldWith } from "../lock/hold.js";
+import { leadWith } from "../lock/lead.js";
+import { createAutoLock, tryLockWith } from "../lock/lock.js";
 
-/** @import { BackendCapabilities, CloseOptions, ManagedLock, ManagedLockBackend } from "../../index.js" */
+/** @import { BackendCapabilities, ManagedLock, ManagedLockBackend } from "../../index.js" */
 
 /** Options that every backend has. */
 export const SHARED_OPTIONS = [
@@ -14,10 +16,12 @@ export const SHARED_OPTIONS = [
   "disposeTimeoutMs",
   "connectTimeoutMs",
   "operationTimeoutMs",
+  "holderLabel",
+  "releaseOnExit",
 ];
 
 /**
- * Whatever a getter of the user's throws is told as what it is.
+ * Reads properties of a user's object. If a getter throws, the error says so.
  * @template T
  * @param {string} call
  * @param {() => T} read
@@ -31,28 +35,56 @@ export function reading(call, read) {
   }
 }
 
-/** @type {Set<string>} */
-const noted = new Set();
+/**
+ * The fields and options that a kind of backend accepts in one object.
+ * @typedef {object} KnownOptions
+ * @property {string} kind as people call it
+ * @property {string} create the name of the function that opens it
+ * @property {string} defaults what is used without a target
+ * @property {readonly string[]} connection names of options
+ * @property {readonly string[]} places those of them that say which store it is
+ * @property {readonly string[]} options names of the backend's own options
+ * @property {() => LockError} noSettings for an object that is none of options
+ */
 
 /**
- * `process.env.SOME_URL` that is not set looks like a wish for what is used without a target.
+ * Refuses a target of `undefined` or `null`, the value of an environment variable that is not set.
+ * Defaults are for calls without arguments only: a lock on the wrong server protects nothing.
  * @param {ArrayLike<unknown>} args of the call
- * @param {string} kind
- * @param {string} instead what is used then
+ * @param {Pick<KnownOptions, "kind" | "defaults">} known
  */
-export function noteUndefined(args, kind, instead) {
-  if (args.length === 0 || args[0] !== undefined || noted.has(kind) || !isDebugging()) return;
-  noted.add(kind);
-  notify(() =>
-    console.warn(
-      `[SyncGuard] The target of a ${kind} backend is undefined, so ${instead} is used. ` +
-        "Is an environment variable not set? If it is meant so, pass no target, or only options",
-    ),
+export function checkTarget(args, known) {
+  if (args.length > 0 && (args[0] === undefined || args[0] === null)) {
+    throw missingTarget(`The ${known.kind} target is ${args[0]}`, known);
+  }
+}
+
+/**
+ * @param {string} what
+ * @param {Pick<KnownOptions, "defaults">} known
+ */
+export function missingTarget(what, { defaults }) {
+  return invalidArgument(
+    `${what}: is the environment variable that it comes from set? ` +
+      `Only a call without a target uses the defaults (${defaults})`,
   );
 }
 
 /**
- * Whether a target is an object that holds options, and nothing else that a target may be.
+ * `{ url: process.env.SOME_URL }` is the same mistake. A port says which server it is only if nothing
+ * else is meant to: `{ host: process.env.SOME_HOST, port: 6379 }` does not mean localhost.
+ * @param {Record<string, any>} target
+ * @param {KnownOptions} known
+ */
+function checkPlaces(target, known) {
+  const given = known.places.filter((name) => Object.hasOwn(target, name));
+  const named = given.length > 1 ? given.filter((name) => name !== "port") : given;
+  if (named.length === 0 || named.some((name) => target[name] != null)) return;
+  throw missingTarget(`In the ${known.kind} target ${named.join(", ")} is undefined`, known);
+}
+
+/**
+ * Returns whether a target is an options object, and not another kind of target.
  * @param {unknown} target
  * @returns {target is Record<string, any>}
  */
@@ -62,7 +94,7 @@ export function isOptions(target) {
 }
 
 /**
- * The options that are given; nothing and `null` are none.
+ * Returns the given options; `undefined` and `null` count as none.
  * @param {any} options
  * @param {readonly string[]} known
  * @returns {Record<string, any>}
@@ -79,18 +111,21 @@ export function readOptions(options, known) {
 }
 
 /**
- * The fields of an options object as the target, with the backend's options among them or apart;
- * those that are apart win.
+ * Splits an options object into the target and the backend's options. Options that are passed as a
+ * separate argument take precedence.
  * @param {any} target
  * @param {any} options
- * @param {{ connection: readonly string[], options: readonly string[], noSettings: () => LockError }} known
+ * @param {KnownOptions} known
  * @returns {{ connection: Record<string, any>, options: Record<string, any> }}
  */
 export function readBoth(target, options, known) {
   const apart = readOptions(options, known.options);
   if (!isOptions(target)) return { connection: {}, options: apart };
   const names = [...known.connection, ...known.options];
-  if (saysNothing(target, names)) throw known.noSettings();
+  const isForeign = saysNothing(target, names);
+  if (isForeign || !isPlain(target)) refuseMisplaced(target, known);
+  if (isForeign) throw known.noSettings();
+  checkPlaces(target, known);
   const all = readOptions(target, names);
   return {
     connection: given(all, known.connection),
@@ -99,8 +134,21 @@ export function readBoth(target, options, known) {
 }
 
 /**
- * An object of another kind, such as a mock of a client, is no set of options that are all left
- * out: those mean the database of the environment.
+ * Throws if the target is something that another function accepts.
+ * @param {unknown} target
+ * @param {KnownOptions} known
+ */
+function refuseMisplaced(target, { kind, create }) {
+  const { what, remedy } = isBackend(target) ? A_BACKEND : (recognize(target) ?? NOTHING_KNOWN);
+  if (remedy === "" || remedy.startsWith(create)) return;
+  throw invalidArgument(`This is no target of a ${kind} backend but ${what}: ${remedy}`);
+}
+
+const NOTHING_KNOWN = { what: "", remedy: "" };
+
+/**
+ * Returns whether an object, such as a mocked client, names no known option. It must not mean the
+ * database of the environment.
  * @param {any} target
  * @param {readonly string[]} names
  */
@@ -135,7 +183,7 @@ function isPlain(value) {
 }
 
 /**
- * For a client that was recognised by its methods only.
+ * Returns the error for a client that was recognised by its methods only.
  * @param {string} kind
  * @param {string} wayOut
  */
@@ -176,14 +224,22 @@ export function isCount(value) {
 }
 
 /**
- * lock() on a backend of its own, which can be closed with it.
+ * Returns lock() and its variants, bound to a backend of their own that they can close.
  * @template {BackendCapabilities} C
  * @param {ManagedLockBackend<C>} backend
  * @returns {ManagedLock<C>}
  */
 export function createManagedLock(backend) {
-  return Object.assign(createAutoLock(backend), {
-    close: (/** @type {CloseOptions | undefined} */ options) => backend.close(options),
+  /** @type {Record<keyof ManagedLock<C>, (...args: any[]) => Promise<any>>} */
+  const methods = {
+    tryLock: (fn, config) => tryLockWith(backend, fn, config),
+    hold: (config) => holdWith(backend, config),
+    tryHold: (config) => tryHoldWith(backend, config),
+    lead: (fn, config) => leadWith(backend, fn, config),
+    close: (options) => backend.close(options),
     [Symbol.asyncDispose]: () => backend.close(),
-  });
+  };
+  const lock = Object.assign(createAutoLock(backend), methods);
+  rememberLockFunction(lock);
+  return lock;
 }

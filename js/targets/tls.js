@@ -1,4 +1,4 @@
-// Node's TLS options, as far as they can be taken over.
+// Node's TLS options, as far as the native side supports them.
 
 import { invalidArgument } from "../base/errors.js";
 
@@ -27,7 +27,7 @@ export function readTls(field, options, wayOut) {
       );
     }
   }
-  // pg hides the key: it is not among the entries.
+  // pg makes the key non-enumerable, so it is not among the entries.
   const { ca, cert, key, servername, rejectUnauthorized } = options;
   if (isGiven(servername) && typeof servername !== "string") {
     throw invalidArgument(`${field}.servername must be a string`);

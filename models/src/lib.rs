@@ -10,5 +10,5 @@ pub mod models;
 #[allow(dead_code)]
 mod node;
 mod sync;
-#[path = "../../src/backend/redis/transport/watchdog.rs"]
+#[path = "../../src/net/watchdog.rs"]
 mod watchdog;

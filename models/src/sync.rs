@@ -4,9 +4,23 @@ use std::future::poll_fn;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+pub(crate) use shuttle::sync::MutexGuard;
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicUsize};
-pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 pub(crate) use shuttle::thread_local;
+
+/// A mutex that cannot be poisoned, like that of the library.
+#[derive(Default)]
+pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(shuttle::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap()
+    }
+}
 
 /// Time has no meaning here: others may go first, that is all.
 pub(crate) async fn sleep(_pause: Duration) {
@@ -46,7 +60,7 @@ struct Notified {
 impl Notify {
     pub(crate) fn notify_one(&self) {
         let waiting = {
-            let mut notified = self.0.lock().unwrap();
+            let mut notified = self.0.lock();
             notified.is_due = true;
             notified.waiting.take()
         };
@@ -57,7 +71,7 @@ impl Notify {
 
     pub(crate) async fn notified(&self) {
         poll_fn(|context| {
-            let mut notified = self.0.lock().unwrap();
+            let mut notified = self.0.lock();
             if std::mem::take(&mut notified.is_due) {
                 return Poll::Ready(());
             }

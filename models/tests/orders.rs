@@ -27,6 +27,11 @@ fn a_cancelled_reply_is_never_delivered() {
 }
 
 #[test]
+fn the_end_leaves_no_reply_behind() {
+    in_many_orders(models::the_end_leaves_no_reply_behind);
+}
+
+#[test]
 fn no_wake_up_is_lost() {
     in_many_orders(|| models::no_wake_up_is_lost(false));
     in_many_orders(|| models::no_wake_up_is_lost(true));

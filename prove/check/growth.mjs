@@ -1,8 +1,8 @@
-// Whether a long run left anything behind in its process.
+// Checks whether a long run leaked anything in its process.
 
 const MB = 1 << 20;
 
-/** What a process may grow by, between the first and the last quarter of what was measured. */
+/** How much a process may grow between the first and the last quarter of the measurements. */
 const LIMITS = {
   rss: 48 * MB,
   heapUsed: 4 * MB,

@@ -1,20 +1,20 @@
-// The events of a run, put together: sections, pauses, faults, processes and what the register was
-// told.
+// Builds a model from the events of a run: sections, pauses, faults, processes and the requests to the
+// register.
 
 /**
- * @typedef {object} Section what one turn of a worker was
+ * @typedef {object} Section one turn of a worker
  * @property {string} id
  * @property {string} process
  * @property {string} key
  * @property {boolean} autoExtend
  * @property {number} askedAt
- * @property {number} [from] in the function, with `fence`
+ * @property {number} [from] when the function began, with `fence`
  * @property {string} [fence]
- * @property {boolean} [held] at its first instruction
- * @property {number} [believedTo] at all times between `from` and then it was surely held
- * @property {number} [leftAt] the function was done
- * @property {boolean} [kept] it was still held then
- * @property {number} [endedAt] the call was over
+ * @property {boolean} [held] whether the lock was held at the first instruction
+ * @property {number} [believedTo] until when, since `from`, `isHeld()` was true throughout
+ * @property {number} [leftAt] when the function returned
+ * @property {boolean} [kept] whether the lock was still held at that time
+ * @property {number} [endedAt] when the call ended
  */
 
 /** @param {Iterable<any>} events */
@@ -35,7 +35,7 @@ export function model(events) {
     closes: [],
     left: undefined,
   };
-  // A process records in order, but its end is recorded by another.
+  // A process records its events in order, but another process records its end.
   const section = (id) => {
     if (!sections.has(id)) sections.set(id, { id });
     return sections.get(id);
@@ -88,7 +88,7 @@ export function model(events) {
 
 export const isKilled = (process) => process?.sent.some(({ signal }) => signal === "SIGKILL");
 
-/** Lists by what `field` says. */
+/** Groups a list by the value of `field`. */
 export function groupBy(list, field) {
   const groups = new Map();
   for (const item of list) {
@@ -99,7 +99,7 @@ export function groupBy(list, field) {
   return groups;
 }
 
-/** How long `pauses` lasted between two times. */
+/** Returns how long `pauses` lasted between two times. */
 export function pausedBetween(pauses, from, to) {
   const parts = pauses
     .map((pause) => [Math.max(from, pause.from), Math.min(to, pause.to)])

@@ -1,17 +1,17 @@
-// What is checked of a history: each check is a function of the model, and returns how much it looked
-// at, what it found, and what of that is not promised.
+// The checks of a history. Each is a function of the model, and returns how many cases it examined, the
+// violations it found, and those of them that are excused.
 
 import { excuser, isTakenBack } from "./excuses.mjs";
 import { lostUpdates } from "./updates.mjs";
 import { groupBy, isKilled, pausedBetween } from "./model.mjs";
 
-/** What a busy machine may add to a limit. */
+/** How much a busy machine may exceed a limit. */
 export const NOISE_MS = 3_000;
 
-/** How far apart a signal and what it does may be recorded. */
+/** How far apart a signal and its effect may be recorded. */
 const NEAR_MS = 200;
 
-/** What may go wrong when stores and networks do; anything else is a fault of ours. */
+/** The errors that faults of stores and networks may cause. Any other error is a bug. */
 const EXPECTED = new Set([
   ...["ServiceUnavailable", "NetworkTimeout", "RateLimited", "AcquisitionTimeout"],
   ...["Aborted", "LockLost"],
@@ -29,7 +29,7 @@ class Findings {
   }
 }
 
-/** What was surely held: in the order in which it was. */
+/** Returns the sections that certainly held their lock, in order. */
 function* beliefs({ sections }) {
   const believed = sections.filter(({ believedTo }) => believedTo !== undefined);
   for (const [key, list] of groupBy(believed, (section) => section.key)) {
@@ -69,14 +69,14 @@ function risingFences(history) {
         const isAnew = isForgotten(...span);
         const text = `${key}: ${at(section)} came after ${at(highest)}`;
         found.add(text, isAnew || isShared(...span));
-        // From here on they are to rise again.
+        // From here on, fences must rise again.
         if (isAnew) highest = section;
       } else {
         highest = section;
       }
     }
   }
-  // Also those of who was paused, and of whom it is not known when they had it.
+  // Include paused holders, and holders of which it is not known when they held the lock.
   const granted = history.sections.filter(({ fence }) => fence !== undefined);
   for (const same of groupBy(granted, ({ key, fence }) => `${key} ${fence}`).values()) {
     const [first, ...others] = same.sort((a, b) => a.from - b.from);
@@ -105,7 +105,7 @@ function guardedUpdates(history) {
   return found;
 }
 
-/** As an outsider saw the store: nobody's lock lasts. */
+/** Checks, with the records of an independent client, that no lock outlasts its holder. */
 function nothingStaysLocked(history) {
   const found = new Findings();
   const excused = excuser(history, "mayLoseWrites", "mayShareLocks");
@@ -116,14 +116,14 @@ function nothingStaysLocked(history) {
     const times = looks.map(({ t }) => t);
     const lastSeen = times.reduce((a, b) => Math.max(a, b));
     const holders = byFence.get(name);
-    // Who never came to use it was paused meanwhile, or is gone, or has given it up.
+    // A holder that never used its lock was paused, was killed, or gave up.
     const goneAt = holders
       ? Math.max(...holders.map((section) => endOf(section, history)))
       : times.reduce((a, b) => Math.min(a, b)) + longestPauseMs;
     const late = lastSeen - goneAt - ttlMs - toleranceMs - NOISE_MS;
     if (late > 0) {
       const text = `${name}: still locked ${Math.round(late)} ms later than it may be`;
-      // Fences that began anew are those of two locks.
+      // If fences began again, one fence belongs to two locks.
       found.add(text, excused(goneAt, lastSeen));
     }
   }
@@ -138,7 +138,7 @@ function endOf(section, { processes }) {
   return section.endedAt ?? processes.get(section.process)?.exitedAt ?? Infinity;
 }
 
-/** What `lock` calls, that is: who awaits `hold` may be kept from going on. */
+/** Applies to the function of `lock` only: after `hold`, a caller may be delayed. */
 function startsHeld({ sections, pauses }) {
   const found = new Findings();
   const stops = pauses.filter(({ kind }) => kind === "stopped");
@@ -146,7 +146,7 @@ function startsHeld({ sections, pauses }) {
     const { form, from, held, process } = section;
     if (form !== "lock" || from === undefined) continue;
     found.examined += 1;
-    // Stopped just there, between the library's last look and the first of ours.
+    // The process was stopped between the library's last check and our first one.
     const isStopped = (stop) =>
       stop.process === process && stop.from <= from + NEAR_MS && stop.to >= from - NEAR_MS;
     if (!held && !stops.some(isStopped)) found.add(`${at(section)} began without its lock`);
@@ -174,7 +174,7 @@ function limits(history) {
     look("the wait", process, askedAt, from ?? endedAt, timeoutMs);
     look("the release", process, leftAt, endedAt, operationMs);
   }
-  // Ten seconds for what is held, and as long for what is undone.
+  // Ten seconds for held locks, and another ten for undos.
   for (const { process, from, to } of history.closes) look("the close", process, from, to, 20_000);
   return found;
 }
@@ -202,11 +202,11 @@ function noUnexpectedDeath({ processes }) {
   return found;
 }
 
-/** What was given up half-way is not there at the end, unless its process could not undo it. */
+/** Checks that aborted acquires left no lock, unless their process could not undo them. */
 function undone(history) {
   const { run, left, processes, quits, faults } = history;
   const found = new Findings();
-  // A failover may also forget a release.
+  // A failover may also lose a release.
   const isForgotten = faults.some(({ mayLoseWrites }) => mayLoseWrites);
   const unreleased = new Set(
     quits.filter(({ at: where }) => where === "release").map(({ k }) => k),
@@ -236,7 +236,7 @@ export const PROMISES = {
   "the undo left nothing": undone,
 };
 
-/** All promises, checked. */
+/** Runs all checks. */
 export function check(history) {
   const results = Object.entries(PROMISES).map(([name, look]) => ({ name, ...look(history) }));
   return { results, isKept: results.every(({ violations }) => violations.length === 0) };

@@ -1,4 +1,4 @@
-// What is told of a run: a plain object, of which the report is written.
+// Summarises a run as a plain object, from which the report is written.
 
 import { CELLS } from "../register.mjs";
 import { groupBy } from "./model.mjs";
@@ -6,13 +6,13 @@ import { unpromisedSeconds } from "./excuses.mjs";
 import { check } from "./promises.mjs";
 import { lostUpdates, pausedSections } from "./updates.mjs";
 
-/** Lengths of pauses, in TTLs, that are told apart. */
+/** The classes of pause lengths, in TTLs. */
 export const LENGTHS = [0.3, 0.6, 1, 1.5, 2, 2.5, 3];
 
-/** How many examples of what was found are kept. */
+/** How many examples of violations are kept. */
 const EXAMPLES = 10;
 
-/** Pauses by what paused whom. */
+/** The kinds of pauses. */
 const KINDS = {
   "process stopped": ({ kind }) => kind === "stopped",
   "event loop blocked": ({ kind, autoExtend }) => kind === "blocked" && !autoExtend,
@@ -25,7 +25,7 @@ const KINDS = {
 const counted = (list, field) =>
   Object.fromEntries([...groupBy(list, field)].map(([name, { length }]) => [name, length]).sort());
 
-/** Pauses, and the updates that were lost for them. */
+/** Counts pauses, and the updates that they lost. */
 function tally(hits) {
   const lost = Object.fromEntries(
     CELLS.map((cell) => [cell, hits.reduce((sum, hit) => sum + hit.lost[cell], 0)]),

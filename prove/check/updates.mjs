@@ -1,12 +1,12 @@
-// Which updates of the register were lost, and which pause is to blame.
+// Finds the updates of the register that were lost, and the pause that caused each loss.
 
 import { excuser } from "./excuses.mjs";
 import { groupBy } from "./model.mjs";
 
 /**
- * The updates of a cell are a tree; those on the way from its root to its last are there.
- * @returns {{ accepted: number, lost: { update: string, by: string }[] }} `by`: the update after
- *   which it was not there any more
+ * The updates of a cell form a tree. Those on the path from the root to the last update took effect.
+ * @returns {{ accepted: number, lost: { update: string, by: string }[] }} `by` is the update that
+ *   overwrote the lost one
  */
 export function lostUpdates({ writes }, cell) {
   const lost = [];
@@ -40,9 +40,9 @@ export function lostUpdates({ writes }, cell) {
 }
 
 /**
- * Sections that were paused between their read and their write, each with how many updates were lost
- * for it, by cell. `disturbed`: more was wrong than the pause. What was lost when nothing is promised
- * is told apart, and those are left out.
+ * Returns the sections that were paused between their read and their write, each with the number of
+ * updates that it lost, by cell. `disturbed` means that there was another fault besides the pause.
+ * Updates lost while nothing is guaranteed are counted separately, and their sections are left out.
  */
 export function pausedSections(history, cells) {
   const nothing = () => Object.fromEntries(cells.map((cell) => [cell, 0]));
@@ -65,7 +65,7 @@ export function pausedSections(history, cells) {
       const blamed = sections
         .map(({ id, kept }) => ({ hit: hits.get(id), kept: kept ?? false }))
         .filter(({ hit }) => hit)
-        // Who had lost the lock, if one of them had; else the longer pause.
+        // Blame the section that had lost its lock, or the longer pause if neither or both had.
         .sort((a, b) => Number(a.kept) - Number(b.kept) || b.hit.ttls - a.hit.ttls);
       if (isUnpromised(...spanOf(sections))) unpromised[cell] += 1;
       else if (blamed.length > 0) blamed[0].hit.lost[cell] += 1;
@@ -81,8 +81,8 @@ const spanOf = (sections) => [
 ];
 
 /**
- * The pauses of a section as one: a process may be stopped while its event loop is blocked, and one may
- * follow the other.
+ * Merges the pauses of a section into one: a process may be stopped while its event loop is blocked,
+ * and one pause may follow another.
  */
 function* interruptions({ sections, pauses }) {
   const byProcess = groupBy(pauses, ({ process }) => process);
@@ -102,7 +102,7 @@ function* interruptions({ sections, pauses }) {
   }
 }
 
-/** Whether the store, or the way to it, was disturbed too. */
+/** Whether the store, or the connection to it, was disturbed too. */
 function isDisturbed(pause, { faults, run }) {
   const place = Number(pause.process.split(".")[0]);
   return faults.some(

@@ -1,4 +1,4 @@
-// What npm installs together with the package, and whether there are advisories on it.
+// Asks npm for advisories on the packages that are installed together with this one.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Failure, npmOutput, root } from "./run.mjs";
@@ -9,12 +9,12 @@ export function checkPackages() {
   console.log(verdict(installed(lockFile), report));
 }
 
-/** The packages of a lock file that are not for development only. */
+/** Returns the packages of a lock file without those for development only. */
 export function installed({ packages }) {
   return Object.keys(packages).filter((path) => path !== "" && !packages[path].dev);
 }
 
-/** What there is to say about npm's report; a failure when it has advisories. */
+/** Summarises npm's report. Throws a failure if it has advisories. */
 export function verdict(paths, report) {
   const { vulnerabilities = {}, metadata } = parse(report);
   const found = Object.entries(vulnerabilities);

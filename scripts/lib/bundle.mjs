@@ -1,6 +1,6 @@
-// What is published of the JavaScript: the sources of js/ as CommonJS, which every runtime, test
-// runner and bundler can load, and for ES modules thin entries over the very same modules, so that
-// a class is one class whichever way it is loaded.
+// Builds the JavaScript that is published: the sources of js/ as CommonJS, which every runtime, test
+// runner and bundler can load, and thin ES modules that re-export the same modules, so that there is
+// only one copy of each class.
 import { cpSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { root } from "./run.mjs";
 
 export const dist = join(root, "dist");
 
-/** The entry points: every file that lies in js/ itself. */
+/** The entry points: every file directly in js/. */
 export function entries() {
   return readdirSync(join(root, "js"))
     .filter((file) => file.endsWith(".js"))
@@ -22,10 +22,12 @@ export async function bundle() {
   const build = await rolldown({
     cwd: root,
     platform: "node",
+    // Keep this external: a second copy would not know the providers that the program registered.
+    external: ["@opentelemetry/api"],
     input: Object.fromEntries(names.map((name) => [name, `js/${name}.js`])),
     plugins: [packagesByCondition],
     transform: {
-      // Bundlers put us into ES modules too, where there is none.
+      // Bundlers may put this code into ES modules, which do not have it.
       define: { "import.meta.dirname": "(typeof __dirname === 'string' ? __dirname : undefined)" },
     },
   });
@@ -40,7 +42,7 @@ export async function bundle() {
   });
   await build.close();
   write("package.json", `${JSON.stringify(distScope("."), null, 2)}\n`);
-  write("packages.js", packageList());
+  write("packages.js", packageList({ built: true }));
   cpSync(join(root, "js", "native", "packages.js"), join(dist, "packages-hidden.mjs"));
   cpSync(join(root, "index.d.ts"), join(dist, "index.d.ts"));
   cpSync(join(root, "types"), join(dist, "types"), { recursive: true });
@@ -57,9 +59,9 @@ export async function bundle() {
 }
 
 /**
- * What a package.json must say of dist, which lies in that folder. Only bundlers have the condition
- * "module"; Bun's, which can pack an addon, is asked first. All others find the packages of the
- * platforms by their full names.
+ * The `imports` that dist/ needs in its package.json. Only bundlers use the condition "module". Bun's
+ * bundler can include an addon, so its condition comes first. All others find the platform packages by
+ * their full names.
  */
 export function distScope(folder) {
   const [listed, hidden] = [`${folder}/packages.js`, `${folder}/packages-hidden.mjs`];
@@ -75,16 +77,17 @@ const packagesByCondition = {
 };
 
 /**
- * Names in full, in the plainest form: so tools that gather what a program needs (ncc, file tracing,
- * `bun build --compile`) see them, and the `try` tells them that not all are there.
+ * Requires the packages by literal names, so that tools that collect dependencies (ncc, file tracing,
+ * `bun build --compile`) find them. The `try` tells these tools that some may be missing. In a checkout
+ * (`built`) the addon is where the build has put it.
  */
-function packageList() {
+export function packageList({ built = false } = {}) {
   const cases = platformPackages().map(
     ({ platform, name }) => `      case "${platform}":\n        return require("${name}");\n`,
   );
-  return `exports.requirePackage = (platform) => {
+  return `${built ? BUILT : ""}exports.requirePackage = (platform) => {
   try {
-    switch (platform) {
+${built ? "    const file = builtFile(platform);\n    if (file) return require(file);\n" : ""}    switch (platform) {
 ${cases.join("")}    }
   } catch (cause) {
     throw cause;
@@ -92,6 +95,16 @@ ${cases.join("")}    }
 };
 `;
 }
+
+const BUILT = `const { existsSync } = require("node:fs");
+const { join } = require("node:path");
+
+function builtFile(platform) {
+  const file = join(__dirname, "../js/native", \`syncguard.\${platform}.node\`);
+  return existsSync(file) ? file : undefined;
+}
+
+`;
 
 function write(name, text) {
   writeFileSync(join(dist, name), text);

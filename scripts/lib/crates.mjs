@@ -1,5 +1,5 @@
-// What is linked into the addon, against the rules in deny.toml. Where cargo-deny is installed it does
-// that; else what can be told from the lock file and the crates is told here, and the rest is said.
+// Checks the crates that are linked into the addon against the rules in deny.toml. Uses cargo-deny if
+// it is installed. Otherwise checks what the lock file and the crates reveal, and says what it cannot.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { cargo, Failure, output, requireCargo, root, which } from "./run.mjs";
@@ -13,9 +13,9 @@ export async function checkCrates() {
   const crates = linkedCrates(rules.graph.targets);
   if (crates.length === 0) throw new Failure("cargo tree names no crate.");
   const found = violations(rules, crates, read("Cargo.lock"));
-  if (found.length > 0) throw new Failure(`Against deny.toml:\n${found.join("\n")}`);
+  if (found.length > 0) throw new Failure(`These crates violate deny.toml:\n${found.join("\n")}`);
   console.log(
-    "Crates: licences, sources and doubled versions are as deny.toml wants them. Advisories were NOT looked up: that needs cargo-deny (cargo install --locked cargo-deny).",
+    "Crates: licences, sources and duplicate versions comply with deny.toml. Advisories were NOT looked up: that needs cargo-deny (cargo install --locked cargo-deny).",
   );
 }
 
@@ -33,7 +33,7 @@ async function withCargoDeny() {
   await cargo(["deny", "check", "advisories"]);
 }
 
-/** As much of TOML as deny.toml needs: tables, and values that are JSON but for `name = ` and commas. */
+/** Parses the subset of TOML that deny.toml uses: tables, and values that are almost JSON. */
 export function readRules(text) {
   const rules = {};
   let table = rules;
@@ -48,7 +48,7 @@ export function readRules(text) {
   return rules;
 }
 
-/** `[{ name, version, license }]` of all that is compiled for any of the targets. */
+/** Returns `[{ name, version, license }]` of all crates that are compiled for any of the targets. */
 function linkedCrates(targets) {
   const on = targets.flatMap((target) => ["--target", target]);
   const form = ["--prefix", "none", "--format", "{p}\t{l}"];
@@ -60,7 +60,7 @@ function linkedCrates(targets) {
     .map(([, name, version, license]) => ({ name, version, license }));
 }
 
-/** What the rules do not allow, one line each. */
+/** Returns one line for each violation of the rules. */
 export function violations({ licenses, bans, sources }, crates, lockFile) {
   const found = [];
   for (const { name, version, license } of crates) {
@@ -76,7 +76,7 @@ export function violations({ licenses, bans, sources }, crates, lockFile) {
     const versions = counted.filter((crate) => crate.name === name).map(({ version }) => version);
     if (versions.length > 1) {
       found.push(
-        `${name} is there in several versions, with no reason given: ${versions.join(", ")}`,
+        `${name} has several versions, and deny.toml gives no reason: ${versions.join(", ")}`,
       );
     }
   }
@@ -87,7 +87,7 @@ export function violations({ licenses, bans, sources }, crates, lockFile) {
   return found;
 }
 
-/** Whether an SPDX expression can be met with these licences. */
+/** Whether these licences satisfy an SPDX expression. */
 export function isAllowed(expression, licences) {
   const words = expression.replaceAll("/", " OR ").match(/[()]|[^\s()]+/g) ?? [];
   const one = () => {

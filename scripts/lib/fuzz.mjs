@@ -1,5 +1,5 @@
-// The fuzz targets in fuzz/, without cargo-fuzz and with the stable compiler. Each replays its saved
-// inputs, in fuzz/corpus/, and then makes up new ones for a while.
+// Runs the fuzz targets in fuzz/ with the stable compiler, without cargo-fuzz. Each target replays its
+// saved inputs in fuzz/corpus/ and then generates new ones for a while.
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
@@ -7,7 +7,7 @@ import { cargo, cargoTarget, Failure, failTogether, root, run } from "./run.mjs"
 import { requirePackages } from "./system-packages.mjs";
 
 const folder = join(root, "fuzz");
-/** What an input may take, in seconds and in megabytes. */
+/** The limits of one input, in seconds and in megabytes. */
 const LIMITS = ["-timeout=10", "-rss_limit_mb=1024"];
 
 export function fuzzTargets() {
@@ -15,7 +15,10 @@ export function fuzzTargets() {
   return files.map((file) => file.replace(/\.rs$/, "")).sort();
 }
 
-/** @param {{ targets?: string[], seconds?: number }} [options] `seconds`: for each of them */
+/**
+ * @param {{ targets?: string[], seconds?: number }} [options] `seconds` is the time for each
+ *   target; 0 only replays the saved inputs
+ */
 export async function fuzz({ targets = fuzzTargets(), seconds = 3 } = {}) {
   if (process.platform === "win32") {
     console.log("Fuzzing was left out: it needs Linux or macOS.");
@@ -47,7 +50,8 @@ async function fuzzOne(target, seconds) {
   const log = `${found}.log`;
   const file = openSync(log, "w");
   const program = join(cargoTarget, "debug", target);
-  const limits = [...LIMITS, `-max_total_time=${seconds}`, `-artifact_prefix=${artifacts}/`];
+  const until = seconds ? `-max_total_time=${seconds}` : "-runs=0";
+  const limits = [...LIMITS, until, `-artifact_prefix=${artifacts}/`];
   try {
     await run(program, [found, saved, ...limits, "-print_final_stats=1"], {
       stdio: ["ignore", file, file],
@@ -61,7 +65,6 @@ async function fuzzOne(target, seconds) {
     closeSync(file);
   }
   const runs = Number(/number_of_executed_units: (\d+)/.exec(readFileSync(log, "utf8"))?.[1]);
-  console.log(
-    `fuzz ${target}: ${readdirSync(saved).length} saved inputs, ${runs} runs in ${seconds} s`,
-  );
+  const inputs = `fuzz ${target}: ${readdirSync(saved).length} saved inputs`;
+  console.log(seconds ? `${inputs}, ${runs} runs in ${seconds} s` : inputs);
 }

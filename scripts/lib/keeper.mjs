@@ -1,7 +1,6 @@
-// A second process that outlives this one by a moment: when this process ends,
-// however it ends (also by SIGKILL), the keeper kills the process groups and
-// removes the directories that are still registered. It notices through its
-// standard input, which closes with us.
+// A second process that cleans up after this one. When this process ends in any way, even by SIGKILL,
+// the keeper's standard input closes. It then kills the process groups and removes the directories that
+// are still registered.
 import { spawn } from "node:child_process";
 import { rmSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -11,7 +10,7 @@ const self = fileURLToPath(import.meta.url);
 let keeper;
 
 function tell(line) {
-  if (process.platform === "win32") return; // No process groups there.
+  if (process.platform === "win32") return; // Windows has no process groups.
   if (!keeper) {
     keeper = spawn(process.execPath, [self], {
       detached: true,
@@ -19,7 +18,7 @@ function tell(line) {
     });
     keeper.unref();
     keeper.stdin.unref();
-    // A keeper that was killed must not take the tests down with EPIPE.
+    // If the keeper was killed, EPIPE must not end the tests.
     keeper.stdin.on("error", () => {});
   }
   keeper.stdin.write(`${line}\n`);

@@ -1,14 +1,14 @@
-// The tarballs of a release, without publishing anything: the package itself, and the packages of
-// the platforms whose addon is there.
+// Packs the tarballs of a release without publishing them: the main package, and the packages of the
+// platforms whose addon has been built.
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { distScope } from "./bundle.mjs";
+import { distScope, packageList } from "./bundle.mjs";
 import { manifest, platformPackages } from "./packages.mjs";
 import { npm, root } from "./run.mjs";
 
 /**
- * Packs them into the folder; `[{ name, manifest, path }]`, the package itself last, as it is
- * published last. `addons` is where the files lie that builds left.
+ * Packs the tarballs into the folder and returns `[{ name, manifest, path }]`. The main package comes
+ * last, because it is published last. `addons` is the folder with the built addons.
  */
 export async function pack(folder, addons = join(root, "js", "native")) {
   const packed = [];
@@ -36,8 +36,8 @@ async function packStaged(staged, manifest, folder) {
 }
 
 /**
- * The package as it is published: with the platforms as optional dependencies, without our tools
- * and sources, so that one package.json is enough.
+ * Returns the manifest of the published package: with the platforms as optional dependencies, and
+ * without scripts and development dependencies.
  */
 function stagePackage(staged) {
   const { scripts, devDependencies, overrides, prettier, napi, ...rest } = manifest();
@@ -50,6 +50,7 @@ function stagePackage(staged) {
     cpSync(join(root, name), join(staged, name), { recursive: true });
   }
   rmSync(join(staged, "dist", "package.json"));
+  writeFileSync(join(staged, "dist", "packages.js"), packageList());
   for (const name of readdirSync(root).filter((name) => /^[A-Z]+(\.md)?$/.test(name))) {
     cpSync(join(root, name), join(staged, name));
   }

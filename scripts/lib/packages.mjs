@@ -1,10 +1,10 @@
-// The packages of the platforms and the list of them that the loader has: all of it follows from
-// package.json, which alone says what the packages are called.
+// Generates the platform packages and the loader's list of them from package.json, which is the only
+// place that defines their names.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "./run.mjs";
 
-/** Rust's names for them, and npm's. */
+/** Maps Rust's names of platforms to npm's. */
 const TARGETS = {
   "x86_64-unknown-linux-gnu": { os: "linux", cpu: "x64", libc: "glibc", abi: "gnu" },
   "aarch64-unknown-linux-gnu": { os: "linux", cpu: "arm64", libc: "glibc", abi: "gnu" },
@@ -20,7 +20,7 @@ export function manifest() {
   return JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 }
 
-/** `[{ target, platform, name, manifest }]`, one for each platform. */
+/** Returns `[{ target, platform, name, manifest }]`, one for each platform. */
 export function platformPackages(main = manifest()) {
   const { version, description, keywords, license, author, engines, repository, homepage } = main;
   return main.napi.targets.map((target) => {
@@ -48,7 +48,7 @@ export function platformPackages(main = manifest()) {
         cpu: [cpu],
         libc: libc && [libc],
         engines,
-        // Yarn: the system cannot load a file that is in an archive.
+        // Yarn must unpack it: the system cannot load a library from an archive.
         preferUnplugged: true,
         publishConfig: { access: "public" },
       },
@@ -56,7 +56,7 @@ export function platformPackages(main = manifest()) {
   });
 }
 
-/** Path below the root → text, of all files that follow from package.json. */
+/** Returns the text of each file that is generated from package.json, by its path below the root. */
 export function derivedFiles(main = manifest()) {
   const packages = platformPackages(main);
   const files = { "js/native/platforms.js": loaderList(main, packages) };

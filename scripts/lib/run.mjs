@@ -1,5 +1,5 @@
-// Running other programs: one place that knows the repository root, npm's own
-// path and how to say in one sentence that something is missing.
+// Runs other programs. This is the one place that knows the repository root and npm's path, and how to
+// report a missing program in one sentence.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -7,11 +7,11 @@ import { fileURLToPath } from "node:url";
 import { guardGroup, unguardGroup } from "./keeper.mjs";
 
 export const root = fileURLToPath(new URL("../..", import.meta.url));
-/** Where cargo puts what it builds. */
+/** Cargo's output folder. */
 export const cargoTarget = process.env.CARGO_TARGET_DIR ?? join(root, "target");
 const windows = process.platform === "win32";
 
-/** A failure the user can act on: printed without a stack. */
+/** A failure that the user can act on. It is printed without a stack. */
 export class Failure extends Error {
   constructor(message, exitCode = 1) {
     super(message);
@@ -19,14 +19,14 @@ export class Failure extends Error {
   }
 }
 
-/** Of several that failed, each says why. */
+/** Combines several failures into one that lists all reasons. */
 export function failTogether(failures) {
   if (failures.length === 0) return;
   const text = failures.map(({ message }) => message).join("\n");
   throw new Failure(text, failures.at(-1).exitCode);
 }
 
-/** Runs a script's main function; a `Failure` becomes one sentence on stderr. */
+/** Runs a script's main function, and prints a `Failure` as one sentence to stderr. */
 export async function main(run) {
   endWithNpm();
   try {
@@ -39,8 +39,8 @@ export async function main(run) {
 }
 
 /**
- * npm passes a signal on to the shell it runs us in, and that shell dies
- * without a word to us: so we look whether it is still there.
+ * npm forwards a signal only to the shell that runs this script. The shell dies without notifying us,
+ * so this function checks whether it still exists.
  */
 function endWithNpm() {
   if (windows || !process.env.npm_lifecycle_event) return;
@@ -53,7 +53,7 @@ function endWithNpm() {
   watch.unref();
 }
 
-/** The full path of a program in PATH or in one of the extra directories. */
+/** Finds the full path of a program in PATH or in one of the extra directories. */
 export function which(name, extraDirs = []) {
   const dirs = [...(process.env.PATH ?? "").split(delimiter), ...extraDirs];
   const names = windows ? [`${name}.exe`, `${name}.cmd`] : [name];
@@ -66,9 +66,8 @@ export function which(name, extraDirs = []) {
 }
 
 /**
- * Runs a program to its end with our terminal. It leads a process group of its
- * own: a signal that reaches only us (or kills us) then still ends all of its
- * children, which Ctrl-C in a terminal alone would not guarantee.
+ * Runs a program in our terminal until it ends. The program leads a process group of its own, so that
+ * a signal that only we receive (or that kills us) still ends all of its children.
  */
 export function run(command, args, options = {}) {
   return new Promise((resolve, reject) => {
@@ -90,7 +89,7 @@ export function run(command, args, options = {}) {
     process.on("SIGINT", forward).on("SIGTERM", forward).on("SIGHUP", forward);
     const finish = (act) => {
       process.off("SIGINT", forward).off("SIGTERM", forward).off("SIGHUP", forward);
-      // What the program left behind in its group goes with it.
+      // End the processes that the program has left in its group.
       if (child.pid) kill(child, "SIGKILL");
       unguardGroup(child.pid);
       act();
@@ -118,7 +117,7 @@ function kill(child, signal) {
   }
 }
 
-/** Runs a program and returns what it printed; throws when it fails. */
+/** Runs a program and returns its output. Throws if it fails. */
 export function output(command, args, options = {}) {
   const result = spawnSync(command, args, { cwd: root, encoding: "utf8", ...options });
   if (result.error) throw new Failure(`Cannot run ${command}: ${result.error.message}`);
@@ -128,13 +127,13 @@ export function output(command, args, options = {}) {
   return result.stdout;
 }
 
-/** Runs npm, also where `npm` is a script that cannot be spawned (Windows). */
+/** Runs npm, even where `npm` is a script that cannot be spawned (Windows). */
 export function npm(args, options) {
   const [command, before, how] = npmCommand();
   return run(command, [...before, ...args], { ...how, ...options });
 }
 
-/** What npm printed, whether it failed or not. */
+/** Runs npm and returns its output, whether it failed or not. */
 export function npmOutput(args) {
   const [command, before, how] = npmCommand();
   const options = { cwd: root, encoding: "utf8", ...how };
@@ -147,7 +146,7 @@ function npmCommand() {
   return [windows ? "npm.cmd" : "npm", [], { shell: windows }];
 }
 
-/** Without Rust there is nothing to run: says so in one sentence. */
+/** Throws a failure with one sentence if Rust is not installed. */
 export function requireCargo() {
   if (which("cargo")) return;
   throw new Failure(
@@ -160,7 +159,7 @@ export async function cargo(args, options) {
   await run("cargo", args, options);
 }
 
-/** Runs a program that a dependency in node_modules brings, by its JS file. */
+/** Runs the JavaScript file of a program in node_modules. */
 export function tool(file, args, options) {
   return run(process.execPath, [join(root, "node_modules", file), ...args], options);
 }

@@ -1,24 +1,28 @@
-// What every command needs first: the dependencies, the addon and the bundle of the JavaScript, each
-// only when something changed since the last time.
+// Prepares what every command needs: the dependencies, the addon and the JavaScript bundle. Each is
+// updated only if something has changed since the last time.
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { buildQuickAddon, buildReleaseAddon } from "./addon.mjs";
 import { bundle, dist } from "./bundle.mjs";
-import { Failure, npm, requireCargo, root, tool } from "./run.mjs";
+import { Failure, npm, requireCargo, root } from "./run.mjs";
 
 const addonStamp = join(root, "target", "addon.stamp");
 const bundleStamp = join(root, "target", "bundle.stamp");
 
-/** All of it, or all but the addon; what is missing on this machine is said before any work. */
-export async function setUp({ release = true, addon = true } = {}) {
+/**
+ * Prepares everything, or everything but the addon. Reports missing programs before any work starts.
+ * `tests` means that the Rust tests follow, and should be compiled together with the addon.
+ */
+export async function setUp({ release = true, addon = true, tests = false } = {}) {
   requireNode();
   if (addon && !addonIsCurrent(release)) requireCargo();
   await ensureDependencies();
-  if (addon) await ensureAddon({ release });
+  if (addon) await ensureAddon({ release, tests });
   await ensureBundle();
 }
 
-/** `npm ci`, unless node_modules already belongs to the lock file. */
+/** Runs `npm ci` unless node_modules already matches the lock file. */
 async function ensureDependencies() {
   const stamp = join(root, "node_modules", ".syncguard-lock");
   const wanted = digest([join(root, "package-lock.json")]);
@@ -28,25 +32,19 @@ async function ensureDependencies() {
 }
 
 /**
- * Builds the addon into js/native/, unless it is up to date. Where speed does not matter an
- * unoptimised one will do, which takes half the time to build.
+ * Builds the addon into js/native/ unless it is up to date. If speed does not matter, use an
+ * unoptimised addon, which takes a fraction of the time to build.
  */
-export async function ensureAddon({ release = true } = {}) {
+export async function ensureAddon({ release = true, tests = false } = {}) {
   if (addonIsCurrent(release)) return;
   requireCargo();
-  await tool("@napi-rs/cli/dist/cli.js", [
-    "build",
-    "--platform",
-    ...(release ? ["--release"] : []),
-    "--no-js",
-    ...["--output-dir", "js/native", "--dts", "binding.d.ts"],
-  ]);
+  await (release ? buildReleaseAddon() : buildQuickAddon({ tests }));
   mkdirSync(join(root, "target"), { recursive: true });
   if (!addonState(release)) throw new Failure("The build ended without an addon in js/native/.");
   writeFileSync(addonStamp, addonState(release));
 }
 
-/** Bundles js/ into dist/, unless that is up to date. */
+/** Bundles js/ into dist/ unless that is up to date. */
 export async function ensureBundle() {
   const sources = ["js", "types", "scripts/lib"].flatMap((name) => filesBelow(join(root, name)));
   const wanted = digest([join(root, "package.json"), join(root, "index.d.ts"), ...sources]);
@@ -62,7 +60,7 @@ function addonIsCurrent(release) {
   return stamp !== undefined && good.some((optimised) => addonState(optimised) === stamp);
 }
 
-/** The sources and the built files in one digest; undefined when not built. */
+/** Returns a digest of the sources and the built files, or undefined if the addon is not built. */
 function addonState(release) {
   const folder = join(root, "js", "native");
   const addon = readdirSync(folder).find((name) => name.endsWith(".node"));

@@ -1,15 +1,15 @@
-// Programs that come as packages of the system.
+// Installs programs that the system's packages provide.
 import { spawnSync } from "node:child_process";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { Failure, which } from "./run.mjs";
 
 /**
- * Makes sure that programs are there. As root on Debian, missing ones are
- * installed in one go; anywhere else the failure says how to get them.
+ * Makes sure that programs are installed. As root on Debian, missing ones are installed together.
+ * Anywhere else, the failure says how to install them.
  * @param {string[]} names
  * @param {object} options
- * @param {Record<string, { debian: string, brew?: string }>} options.packages where each comes from
- * @param {(name: string) => string | undefined} [options.find] its path
+ * @param {Record<string, { debian: string, brew?: string }>} options.packages the package of each program
+ * @param {(name: string) => string | undefined} [options.find] finds the path of a program
  * @param {string} options.user who needs them, in the plural
  * @param {string} [options.otherwise] what to do where there are no such packages
  */
@@ -35,7 +35,7 @@ function installOnDebian(packages) {
   console.error(`Installing ${packages.join(", ")} …`);
   const install = () => aptGet(["install", "-y", "--no-install-recommends", ...packages]);
   withoutServices(() => {
-    // Without a package list, or with one too old, the first try fails.
+    // Without a current package list, the first attempt fails.
     if (install()) return;
     aptGet(["update"]);
     install();
@@ -44,14 +44,14 @@ function installOnDebian(packages) {
 
 function aptGet(args) {
   const { status } = spawnSync("apt-get", ["-q", ...args], {
-    // stdout belongs to the test results.
+    // Keep stdout for the test results.
     stdio: ["ignore", 2, 2],
     env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
   });
   return status === 0;
 }
 
-/** Debian starts a server when its package is installed: we only want the program. */
+/** Debian starts a server when its package is installed. This prevents it: we need only the program. */
 function withoutServices(act) {
   const policy = "/usr/sbin/policy-rc.d";
   const ours = !existsSync(policy);

@@ -1,9 +1,15 @@
-// The plain servers that all tests share, one line each. A variable that is
-// already set names a server to use instead. Servers of a special kind (TLS,
-// cluster, to be killed) are started by the tests that need them.
+// The plain servers that all tests share, one line each. If its variable is already set, that server is
+// used instead. Tests that need a special server (with TLS, a cluster, one to kill) start it themselves.
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { libuv, requirePrograms, startFirestore, startPostgres, startRedis } from "../servers.mjs";
+import {
+  libuv,
+  nssWrapper,
+  requirePrograms,
+  startFirestore,
+  startPostgres,
+  startRedis,
+} from "../servers.mjs";
 import { root } from "./run.mjs";
 
 const redis = ["redis-server", "redis-cli", "redis-sentinel", "openssl", libuv];
@@ -17,10 +23,10 @@ const servers = [
     variable: "FIRESTORE_EMULATOR_HOST",
     start: startFirestore,
   },
-  { backend: "sqlite", programs: ["faketime"] },
+  { backend: "sqlite", programs: ["faketime", ...(nssWrapper ? [nssWrapper] : [])] },
 ];
 
-/** The texts of the files and of all that they import from here. */
+/** Returns the texts of the files and of all local files that they import. */
 function withImports(files) {
   const texts = new Map();
   const open = [...files];
@@ -28,8 +34,8 @@ function withImports(files) {
     if (texts.has(file) || !existsSync(file)) continue;
     const text = readFileSync(file, "utf8");
     texts.set(file, text);
-    // What starts servers names all of them, and so says nothing of who imports it.
-    for (const [, path] of text.matchAll(/from "(\.[^"]+)"/g)) {
+    // Skip the modules that start servers: they name all servers, whatever their importers need.
+    for (const [, path] of text.matchAll(/(?:from|import) "(\.[^"]+)"/g)) {
       const imported = join(dirname(file), path);
       if (imported.startsWith(join(root, "__test__"))) open.push(imported);
     }
@@ -38,7 +44,8 @@ function withImports(files) {
 }
 
 /**
- * Starts what all tests need, or these files; returns the variables for the tests and `stop()`.
+ * Starts the servers that all tests need, or these files. Returns the variables for the tests, and
+ * `stop()`.
  * @param {string[]} [files]
  */
 export async function startTestServers(files) {

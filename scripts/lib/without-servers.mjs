@@ -1,4 +1,4 @@
-// npm test -- --without-servers: what is left when no server can be had, as on Windows.
+// npm test -- --without-servers: selects the tests that need no server, for example on Windows.
 
 const STORES = "{redis,postgres,firestore}";
 
@@ -7,23 +7,23 @@ const NEED_SERVERS = [
   `__test__/${STORES}/**`,
   `__test__/contracts/${STORES}*.test.js`,
   `__test__/contracts/{belief,busy-processes,cleanup,clock,late-answers}.test.js`,
-  `__test__/handover/${STORES}.test.js`,
-  "__test__/prove/{redis,others,growth}.test.js",
+  `__test__/handover/${STORES}.*`,
+  "__test__/prove/{redis,others,growth}.long.test.js",
 ];
 
 /**
- * What they test with is not there on Windows: modes and owners of files, a clock that is set for one
- * program, a process that stands still.
+ * These tests use what Windows lacks: modes and owners of files, a clock that is set for one program,
+ * a process that is stopped.
  */
 const NEED_UNIX = [
-  "__test__/sqlite/{clock,default,stuck}.test.js",
-  "__test__/prove/control.test.js",
+  "__test__/sqlite/{clock,default,moving,stuck}.test.js",
+  "__test__/prove/control.long.test.js",
 ];
 
-/** The globs that are left out on this system. */
+/** Returns the globs that are left out on this system. */
 export function leftOut() {
   return process.platform === "win32" ? [...NEED_SERVERS, ...NEED_UNIX] : NEED_SERVERS;
 }
 
-/** The same for `cargo test`: parts of the names of tests. */
+/** The same for `cargo test`, as parts of test names. */
 export const RUST_LEFT_OUT = ["redis::tests::", "postgres::tests::"];

@@ -1,11 +1,11 @@
-// Which glibc an addon for Linux needs.
+// Checks which glibc an addon for Linux needs.
 import { Failure, output } from "../lib/run.mjs";
 import { need } from "./toolbox.mjs";
 
-/** What Node.js itself needs. */
+/** The version that Node.js itself needs. */
 const LIMIT = "2.28";
 
-/** The newest version that it takes a symbol from; a failure when that is newer than Node's own. */
+/** Returns the newest glibc version that the addon needs. Throws if it is newer than Node.js's own. */
 export function neededGlibc(addon) {
   need("objdump");
   const symbols = output("objdump", ["-T", addon]).matchAll(/GLIBC_(\d[\d.]*)/g);

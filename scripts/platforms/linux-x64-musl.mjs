@@ -1,5 +1,5 @@
-// Linux x64 with musl (Alpine). No registry has a Node.js for it that runs here:
-// a C program loads the addon, and the core's own tests run.
+// Linux x64 with musl (Alpine). No registry has a Node.js for musl that runs here, so a C program loads
+// the addon, and the core's own tests run.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Failure, output } from "../lib/run.mjs";
@@ -13,7 +13,7 @@ const TARGET = "x86_64-unknown-linux-musl";
 
 async function options() {
   const { zigbuild, env } = await zig();
-  // A library that Node.js loads shares the libc of that.
+  // Node.js loads the addon, so both must share one libc.
   return { target: TARGET, zigbuild, env: { ...env, RUSTFLAGS: "-C target-feature=-crt-static" } };
 }
 

@@ -1,4 +1,4 @@
-// Linux x64, for systems older than the one it is built on.
+// Linux x64, for systems older than the build machine.
 import { neededGlibc } from "./glibc.mjs";
 import { buildAddon } from "./rust.mjs";
 import { smoke } from "./trial.mjs";

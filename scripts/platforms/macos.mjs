@@ -1,4 +1,4 @@
-// macOS: only type-checked. Linking needs Apple's frameworks.
+// macOS is only type-checked here, because linking needs Apple's frameworks.
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { cargoFor } from "./rust.mjs";
@@ -6,8 +6,8 @@ import { home, python } from "./toolbox.mjs";
 
 /**
  * @param {string} name of the platform
- * @param {string} target of Rust
- * @param {string} machine what zig calls it
+ * @param {string} target Rust's name of the target
+ * @param {string} machine zig's name of the target
  */
 export async function checkMacos(name, target, machine) {
   const python3 = join(await python("ziglang"), "python3");
@@ -15,7 +15,7 @@ export async function checkMacos(name, target, machine) {
   const sdk = join(folder, "no-sdk");
   mkdirSync(sdk, { recursive: true });
   const compiler = join(folder, "cc");
-  // What the build scripts add for Apple's compiler means nothing to this one.
+  // Drop the arguments that build scripts add for Apple's compiler: zig does not know them.
   const script = `#!/bin/sh
 for argument do
   shift

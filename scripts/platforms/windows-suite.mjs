@@ -1,5 +1,5 @@
-// The project's own tests on Windows: in a copy of the project, because the
-// dependencies in node_modules belong to a platform too.
+// Runs the project's own tests on Windows, in a copy of the project, because some dependencies in
+// node_modules are specific to a platform.
 import {
   cpSync,
   existsSync,
@@ -14,10 +14,11 @@ import { Failure, npm, root } from "../lib/run.mjs";
 import { startRedis } from "../servers.mjs";
 import { runToFile } from "./trial.mjs";
 
-const files = (folder, ...names) => names.map((name) => `__test__/${folder}/${name}.test.js`);
+/** Returns filters that match the tests of these names, including the long ones. */
+const files = (folder, ...names) => names.map((name) => `__test__/${folder}/${name}.`);
 const STORES = ["memory", "sqlite", "redis", "custom-backend"];
 
-/** What needs no server but a Redis, which runs outside, and none of what wine lacks. */
+/** The tests that need no server but Redis, which runs outside wine, and no feature that wine lacks. */
 const FILES = [
   ...files("contracts", ...STORES.flatMap((name) => [name, `${name}-telemetry`])),
   ...files("contracts", "sqlite-default", "handles", "lock-release"),
@@ -31,7 +32,7 @@ const FILES = [
 const WINE_CANNOT =
   "not run: sqlite/kill (wine cannot start 1,000 processes), sqlite/processes (wine loses lines that several processes append to a file)";
 
-/** Runs the tests and returns what was seen. */
+/** Runs the tests and returns a summary. */
 export async function suite(folder, { addon, node, env, path }) {
   await copyProject(folder);
   const report = join(folder, "report.json");
@@ -44,8 +45,9 @@ export async function suite(folder, { addon, node, env, path }) {
       ...env,
       REDIS_URL: redis.url,
       SYNCGUARD_ADDON: path(addon),
-      // The servers of the other backends are not wanted here.
+      // Do not use servers of the other backends.
       SYNCGUARD_TEST_SERVERS: "started",
+      SYNCGUARD_TESTS: "all",
     };
     const command = [...node, vitest, "run", ...options, ...FILES];
     const ran = await runToFile(command, { folder, env: variables });
@@ -56,7 +58,7 @@ export async function suite(folder, { addon, node, env, path }) {
   return summary(JSON.parse(readFileSync(report, "utf8")));
 }
 
-/** Everything but what is made for this platform. */
+/** Copies everything but files that are built for this platform. */
 async function copyProject(folder) {
   const kept = "node_modules";
   mkdirSync(folder, { recursive: true });

@@ -1,4 +1,4 @@
-// Windows x64, built with MinGW and tried under wine.
+// Windows x64, built with MinGW and tested under wine.
 import { copyFileSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { output } from "../lib/run.mjs";
@@ -24,7 +24,7 @@ function options() {
 
 export const build = () => buildAddon(NAME, options());
 
-/** The build asks for Node's import library, but takes nothing from it. */
+/** The build asks for Node.js's import library, but uses nothing from it. */
 function emptyImportLibrary() {
   const path = join(folder, "libnode");
   mkdirSync(path, { recursive: true });
@@ -39,7 +39,7 @@ export async function attempt(addon) {
   need("wine", `${MINGW}-gcc`);
   const wine = await startWine();
   try {
-    // wine keeps access rights as the modes of Unix: only from outside can they be opened to all.
+    // wine maps access rights to Unix modes, so they can be opened to all only from outside.
     const seen = await smoke(NAME, { addon, ...wine, opensLater: true });
     const contract = await suite(join(folder, "suite"), { addon, ...wine });
     const tests = ["wine", await buildTests(NAME, options())];
@@ -49,7 +49,7 @@ export async function attempt(addon) {
   }
 }
 
-/** How a Node.js for Windows is started here. */
+/** Returns the command that starts Node.js for Windows on this system. */
 async function startWine() {
   const program = await nodeFor("win-x64");
   const prefix = join(folder, "wine");
@@ -57,7 +57,7 @@ async function startWine() {
     WINEPREFIX: prefix,
     WINEARCH: "win64",
     WINEDEBUG: "-all",
-    // Neither .NET nor a browser: wine would offer to fetch them.
+    // Disable .NET and the browser, because wine would offer to download them.
     WINEDLLOVERRIDES: "mscoree,mshtml=",
     NODE_SKIP_PLATFORM_CHECK: "1",
     NODE_OPTIONS: "",
@@ -68,7 +68,7 @@ async function startWine() {
   return { node: ["wine", program], inside: [path(program)], env, path };
 }
 
-/** Rust's standard library takes random numbers from a DLL that Debian's wine lacks. */
+/** Builds a DLL that Debian's wine lacks. Rust's standard library gets random numbers from it. */
 function standInForRandom(system) {
   const library = join(system, "bcryptprimitives.dll");
   if (existsSync(library)) return;

@@ -1,4 +1,4 @@
-// The addon of one platform, as it is released.
+// Builds the addon of one platform for a release.
 import { copyFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { cargoFor } from "../platforms/rust.mjs";
@@ -12,7 +12,7 @@ const LIBRARIES = {
   win32: "syncguard.dll",
 };
 
-/** Builds it into the folder. */
+/** Builds the addon into the folder. */
 export async function build(target, folder) {
   const { platform, manifest } = packageOf(target);
   const os = manifest.os[0];
@@ -30,10 +30,10 @@ async function settings(os, libc) {
   if (os === "linux") {
     const { zigbuild, env } = await zig();
     if (libc[0] === "glibc") return { zigbuild, env, glibc: GLIBC };
-    // A library that Node.js loads shares the libc of that.
+    // Node.js loads the addon, so both must share one libc.
     return { zigbuild, env: { ...env, RUSTFLAGS: "-C target-feature=-crt-static" } };
   }
   if (os === "darwin") return { env: { MACOSX_DEPLOYMENT_TARGET: "11.0" } };
-  // No Visual C++ runtime has to be installed then.
+  // Link the Visual C++ runtime statically, so that users need not install it.
   return { env: { RUSTFLAGS: "-C target-feature=+crt-static" } };
 }

@@ -1,4 +1,4 @@
-// The tarballs of a release: what is tried is what is published.
+// Packs the tarballs of a release. The same tarballs are tested and published.
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { pack } from "../lib/pack.mjs";
@@ -15,7 +15,7 @@ export async function packRelease(addons, folder, targets) {
   await pack(folder, addons);
 }
 
-/** Every package of the release, in the order in which they are published, with its tarball. */
+/** Returns all packages of the release with their tarballs, in the order of publication. */
 export function tarballs(folder) {
   const { name, version } = manifest();
   const names = [...platformPackages().map((each) => each.name), name];
@@ -26,5 +26,5 @@ export function tarball(folder, name, version = manifest().version) {
   const file = `${name.replace("@", "").replace("/", "-")}-${version}.tgz`;
   if (existsSync(join(folder, file))) return join(folder, file);
   const there = existsSync(folder) ? readdirSync(folder).join(", ") : "";
-  throw new Failure(`${file} is missing in ${folder}, where there is ${there || "nothing"}.`);
+  throw new Failure(`${file} is missing in ${folder}, which contains ${there || "nothing"}.`);
 }

@@ -1,10 +1,10 @@
-// The platforms of a release, and where each is built and tried.
+// The platforms of a release, and the machines that build and test each of them.
 import { platformPackages } from "../lib/packages.mjs";
 import { Failure } from "../lib/run.mjs";
 
 const ALPINE = "node:24-alpine";
 
-/** Names of GitHub's machines. `image`: tried in a container there; `servers`: with real ones. */
+/** GitHub's machines. `image` names a container for the trial; `servers` adds real servers to it. */
 const MACHINES = {
   "linux-x64-gnu": { builds: "ubuntu-latest", tries: "ubuntu-latest", servers: true },
   "linux-arm64-gnu": { builds: "ubuntu-latest", tries: "ubuntu-24.04-arm", servers: true },
@@ -16,7 +16,7 @@ const MACHINES = {
   "win32-arm64-msvc": { builds: "windows-latest", tries: "windows-11-arm" },
 };
 
-/** One entry for each platform, as a workflow's matrix takes it. */
+/** Returns one entry for each platform, for the matrix of a workflow. */
 export function plan(packages = platformPackages()) {
   return packages.map(({ target, platform }) => {
     const machines = MACHINES[platform];
@@ -25,7 +25,7 @@ export function plan(packages = platformPackages()) {
   });
 }
 
-/** The package of a target. */
+/** Returns the package of a target. */
 export function packageOf(target) {
   const found = platformPackages().find((each) => each.target === target);
   if (found) return found;

@@ -1,4 +1,4 @@
-// The packed package in an empty project, on the platform it is for.
+// Tests the packed package in an empty project, on its platform.
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { startPostgres, startRedis } from "../servers.mjs";
 import { tarball } from "./pack.mjs";
 import { packageOf } from "./targets.mjs";
 
-/** Installs it and runs the trial there; with real servers, if there are to be any. */
+/** Installs the package and runs the trial, with real servers if requested. */
 export async function tryPackage(target, packed, { servers }) {
   const { name } = manifest();
   const files = [name, packageOf(target).name].map((each) => tarball(packed, each));
@@ -16,7 +16,7 @@ export async function tryPackage(target, packed, { servers }) {
   const started = servers ? await Promise.all([startRedis(), startPostgres()]) : [];
   try {
     writeFileSync(join(folder, "package.json"), JSON.stringify({ private: true }));
-    // The packages of the other platforms are not published yet.
+    // Omit optional dependencies: the packages of the other platforms are not published yet.
     const quietly = ["--omit=optional", "--no-audit", "--no-fund", "--loglevel=error"];
     await npm(["install", ...quietly, ...files], { cwd: folder });
     const [program, job] = ["smoke.mjs", "job.json"].map((file) => join(folder, file));

@@ -4,22 +4,22 @@ import { freePort } from "./ports.mjs";
 import { controls, Server } from "./server.mjs";
 
 /**
- * Builds the emulator, an example of the crate, and returns its path. The
- * variable lets the processes of one test run share that.
+ * Builds the emulator, which is an example of the crate, and returns its path. The environment variable
+ * shares the path between the processes of one test run.
  */
 export async function buildFirestore({ release = false } = {}) {
   const variable = release ? "SYNCGUARD_EMULATOR_RELEASE" : "SYNCGUARD_EMULATOR";
   if (!process.env[variable]) {
-    const args = ["build", "--no-default-features", "--example", "firestore_emulator"];
-    if (release) args.push("--release");
-    await cargo(args, { stdio: ["ignore", 2, 2] });
+    // An unoptimised build shares the crate with the tests. An optimised one omits unused features.
+    const how = release ? ["--release", "--no-default-features"] : [];
+    await cargo(["build", ...how, "--example", "firestore_emulator"], { stdio: ["ignore", 2, 2] });
     const profile = release ? "release" : "debug";
     process.env[variable] = join(cargoTarget, profile, "examples", "firestore_emulator");
   }
   return process.env[variable];
 }
 
-/** Starts the Firestore emulator; its data is gone when it ends. */
+/** Starts the Firestore emulator. Its data is lost when it ends. */
 export async function startFirestore({ release = false } = {}) {
   const program = await buildFirestore({ release });
   const port = await freePort();

@@ -50,7 +50,7 @@ export async function startPgBouncer(postgres, { poolSize = 20, config = {} } = 
     password: postgres.password,
     database,
     url: `postgres://${login}@127.0.0.1:${port}/${database}`,
-    // SIGINT lets running transactions end; SIGTERM leaves at once.
+    // SIGINT waits for running transactions. SIGTERM ends PgBouncer at once.
     ...controls(server, { directory }),
   };
 }

@@ -2,9 +2,9 @@ import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
 
 /**
- * A port that nothing listens on, below the range from which systems take the
- * local ports of outgoing connections: a client that retries a stopped server
- * could otherwise occupy the server's port, or even connect to itself.
+ * Returns a free port below the range that systems use for the local ports of outgoing connections.
+ * Otherwise a client that retries a stopped server could occupy the server's port, or even connect to
+ * itself.
  */
 export async function freePort() {
   for (let attempt = 0; attempt < 100; attempt++) {

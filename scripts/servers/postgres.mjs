@@ -13,20 +13,20 @@ const USER = "syncguard";
 /**
  * Starts a PostgreSQL server with the superuser `syncguard` and the database
  * `syncguard`. It listens on 127.0.0.1 and on a Unix socket in `socketDirectory`.
- * - `password`: demanded (SCRAM) over TCP; the Unix socket stays open to all;
- * - `tls: true` or `"client-certificate"`: no TCP connection without TLS;
+ * - `password`: required (SCRAM) over TCP; the Unix socket stays open to all;
+ * - `tls: true` or `"client-certificate"`: TCP connections require TLS;
  * - `durable: true`: writes reach the disk (for benchmarks);
  * - `config`: further settings, as an object.
  */
 export async function startPostgres({ tls, password, durable = false, config = {} } = {}) {
   const owner = unprivileged();
-  // What watches the memory of the tests is not meant for the server, which does not start with it.
+  // Do not pass on the sanitizer that the tests preload: the server would not start with it.
   const { LD_PRELOAD: _, ...env } = process.env;
   const as = { ...owner, encoding: "utf8", env: { ...env, LC_ALL: "C" } };
   const directory = temporaryDirectory(owner.uid ? owner : undefined);
   const exec = (name, args) =>
     promisify(execFile)(program(name), args, { ...as, cwd: directory.path });
-  // Others may pass through to the socket, as in an ordinary installation.
+  // Let other users reach the socket, as in an ordinary installation.
   chmodSync(directory.path, 0o755);
   const data = join(directory.path, "data");
   const certificates = tls
@@ -84,9 +84,9 @@ export async function startPostgres({ tls, password, durable = false, config = {
     socketDirectory: directory.path,
     tls: certificates,
     url: `postgres://${login}@127.0.0.1:${port}/${USER}${tls ? "?sslmode=require" : ""}`,
-    /** Runs SQL over the Unix socket as the superuser; one line per row. */
+    /** Runs SQL over the Unix socket as the superuser. Returns one line per row. */
     psql,
-    // SIGINT is the "fast" shutdown: it does not wait for clients to leave.
+    // SIGINT is the "fast" shutdown, which does not wait for clients to disconnect.
     ...controls(server, { directory, signal: "SIGINT" }),
     async restart() {
       await server.stop("SIGINT");
@@ -95,7 +95,7 @@ export async function startPostgres({ tls, password, durable = false, config = {
   };
 }
 
-/** After a kill, the server's children hold its shared memory for a moment longer. */
+/** Starts the server again, and retries while its killed children still hold the shared memory. */
 async function startAgain(server) {
   for (let attempt = 0; ; attempt++) {
     try {

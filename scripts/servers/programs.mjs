@@ -1,12 +1,15 @@
-// Where the server programs are, and how to get them when they are missing.
+// Finds the server programs, and installs missing ones.
 import { existsSync, readdirSync } from "node:fs";
 import { requirePackages } from "../lib/system-packages.mjs";
 import { which } from "../lib/run.mjs";
 
-/** What Node.js is built on, for the Rust tests of what uses it. */
+/** libuv, for the Rust tests of the code that uses it. */
 export const libuv = process.platform === "darwin" ? "libuv.1.dylib" : "libuv.so.1";
 
-/** Program or library → where it comes from. */
+/** The library that replaces the user database of a process. macOS has no such library. */
+export const nssWrapper = process.platform === "linux" ? "libnss_wrapper.so" : undefined;
+
+/** The package of each program and library. */
 const packages = {
   "redis-server": { debian: "redis-server", brew: "redis" },
   "redis-sentinel": { debian: "redis-sentinel", brew: "redis" },
@@ -18,20 +21,21 @@ const packages = {
   openssl: { debian: "openssl", brew: "openssl" },
   faketime: { debian: "faketime", brew: "libfaketime" },
   [libuv]: { debian: "libuv1", brew: "libuv" },
+  ...(nssWrapper && { [nssWrapper]: { debian: "libnss-wrapper" } }),
 };
 
-/** Every package that the tests need, as `"debian"` or `"brew"` calls it. */
+/** Returns every package that the tests need, by its name in `"debian"` or `"brew"`. */
 export function packageNames(system) {
   return [...new Set(Object.values(packages).map((names) => names[system]))];
 }
 
-/** The path of a program; installs it first when that is possible. */
+/** Returns the path of a program, and installs it first if possible. */
 export function program(name) {
   if (!find(name)) requirePrograms([name]);
   return find(name);
 }
 
-/** Makes sure that the programs are there; the failure says how to get them. */
+/** Makes sure that the programs are installed. The failure says how to install them. */
 export function requirePrograms(names) {
   requirePackages(names, {
     packages,

@@ -16,14 +16,14 @@ export async function startRedisCluster({ masters = 3, replicas = 0, tls, acl, c
         "cluster-enabled": "yes",
         "cluster-config-file": "nodes.conf",
         "cluster-node-timeout": 1000,
-        // The default, port + 10000, may be in use.
+        // The default bus port, port + 10000, may be in use.
         "cluster-port": await freePort(),
-        // A replica that missed some writes may still take over: there are no others.
+        // Let a replica take over even if it missed some writes, because there are no others.
         "cluster-replica-validity-factor": 0,
         "repl-diskless-sync-delay": 0,
         ...(tls && {
           "tls-cluster": "yes",
-          // The nodes are each other's clients.
+          // The nodes are clients of each other.
           "tls-client-cert-file": certificates.files.clientCert,
           "tls-client-key-file": certificates.files.clientKey,
         }),
@@ -57,7 +57,7 @@ export async function startRedisCluster({ masters = 3, replicas = 0, tls, acl, c
       await Promise.all(nodes.map((node) => node.restart()));
       await eventually("the Redis Cluster is complete again", () => complete(nodes));
     },
-    /** One more master, without slots. */
+    /** Adds a master without slots. */
     async join() {
       const node = await startNode();
       const [any] = nodes;
@@ -67,7 +67,7 @@ export async function startRedisCluster({ masters = 3, replicas = 0, tls, acl, c
       await eventually("the new node is known", () => complete(nodes));
       return node;
     },
-    /** A node whose slots were given away goes. */
+    /** Removes a node without slots. */
     async leave(node) {
       nodes.splice(nodes.indexOf(node), 1);
       const id = await node.cli("cluster", "myid");
@@ -79,7 +79,7 @@ export async function startRedisCluster({ masters = 3, replicas = 0, tls, acl, c
   };
 }
 
-/** Every node sees all of them and all slots. */
+/** Whether every node sees all nodes and all slots. */
 async function complete(nodes) {
   const answers = await Promise.all(nodes.map((node) => node.cli("cluster", "info")));
   return answers.every(

@@ -39,7 +39,7 @@ export async function startRedisSentinel({ acl, config = {} } = {}) {
       nodes,
       sentinels,
       stop,
-      /** The port of the current master, as the first sentinel that answers sees it. */
+      /** Returns the port of the current master, as seen by the first sentinel that answers. */
       masterPort: () => masterPort(sentinels),
       /** Makes the sentinels promote the other node and waits until they agree. */
       async failover() {

@@ -11,11 +11,11 @@ import { makeCertificates } from "./tls.mjs";
 /**
  * Starts a Redis server.
  * - `unixSocket: true`: it listens on a Unix socket only;
- * - `tls: true` or `"client-certificate"` (one is demanded of clients): TLS only; with
- *   `certificates` of makeCertificates() that it shares with other servers;
+ * - `tls: true` or `"client-certificate"` (clients need one): TLS only. `certificates` of
+ *   makeCertificates() can be shared with other servers;
  * - `acl: { username, password, rules? }`: only this user may log in;
  * - `config`: further lines of redis.conf, as an object.
- * Data is lost at the end of the process unless `config` asks for persistence.
+ * Data is lost when the process ends unless `config` sets up persistence.
  */
 export async function startRedis({ unixSocket, tls, certificates, acl, config = {} } = {}) {
   const directory = temporaryDirectory();
@@ -41,7 +41,7 @@ export async function startRedis({ unixSocket, tls, certificates, acl, config = 
   const lines = Object.entries(settings).map(([name, value]) => `${name} ${value}`);
   if (acl) {
     lines.push("user default off");
-    // By its hash the password may hold any character.
+    // The hash allows any character in the password.
     const hash = createHash("sha256").update(acl.password).digest("hex");
     lines.push(`user ${acl.username} on #${hash} ${acl.rules ?? "~* &* +@all"}`);
   }
@@ -61,7 +61,7 @@ export async function startRedis({ unixSocket, tls, certificates, acl, config = 
     password: acl?.password,
     tls: certificates,
     url: redisUrl({ tls, acl, port, path }),
-    /** Runs redis-cli against this server and returns what it printed. */
+    /** Runs redis-cli on this server and returns its output. */
     async cli(...args) {
       const to = path ? ["-s", path] : ["-p", String(port)];
       if (tls) {

@@ -1,4 +1,4 @@
-// One server process: started when its own output says so, stopped for sure.
+// One server process: it counts as started when its output says so, and is always stopped.
 import { spawn, spawnSync } from "node:child_process";
 import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,7 +20,7 @@ export class Server {
   #exited;
   #log = "";
 
-  /** `ready` is what the program prints when it can be used. */
+  /** `ready` matches the output that the program prints when it can be used. */
   constructor(name, command, args, { ready, ...options }) {
     this.#name = name;
     this.#command = command;
@@ -37,7 +37,7 @@ export class Server {
     return this.#child !== undefined;
   }
 
-  /** What the server printed since its last start. */
+  /** Returns the output of the server since its last start. */
   get log() {
     return this.#log;
   }
@@ -45,7 +45,7 @@ export class Server {
   /** Starts the program and returns the match of `ready` in its output. */
   async start() {
     if (this.#child) throw new Error(`${this.#name} is already running`);
-    // Its own process group: Ctrl-C must not stop it before the tests are done with it.
+    // Use a separate process group, so that Ctrl-C does not stop the server before the tests end.
     const child = spawn(this.#command, this.#args, { detached: true, ...this.#options });
     guardGroup(child.pid);
     this.#log = "";
@@ -83,22 +83,22 @@ export class Server {
     return match;
   }
 
-  /** Ends the server in an orderly way. */
+  /** Shuts the server down in an orderly way. */
   async stop(signal = "SIGTERM") {
     this.#signal(signal);
-    this.#signal("SIGCONT"); // A suspended server would not notice.
-    // The timer also keeps this process alive until the server, which does not, is gone.
+    this.#signal("SIGCONT"); // A suspended server would not react to the signal.
+    // The timer keeps this process alive until the server has ended; the server itself does not.
     const timer = setTimeout(() => this.#signal("SIGKILL"), STOP_TIMEOUT_MS);
     await this.#exited;
     clearTimeout(timer);
   }
 
-  /** The server dies at once, as in a crash. */
+  /** Kills the server, as a crash would. */
   async kill() {
     await this.stop("SIGKILL");
   }
 
-  /** The server is alive and its connections are open, but it does nothing. */
+  /** Suspends the server: it stays alive with open connections, but does nothing. */
   suspend() {
     this.#signal("SIGSTOP");
   }
@@ -110,7 +110,7 @@ export class Server {
   #signal(signal) {
     const pid = this.#child?.pid;
     if (!pid) return;
-    // PostgreSQL's children leave the group. An orderly end is its own business, though.
+    // PostgreSQL's children leave the group. In an orderly shutdown the server ends them itself.
     const children = ["SIGKILL", "SIGSTOP", "SIGCONT"].includes(signal) ? childrenOf(pid) : [];
     for (const target of [-pid, ...children]) {
       try {
@@ -122,7 +122,7 @@ export class Server {
   }
 }
 
-/** What every started server offers: `signal` ends it in an orderly way, its directory goes with it. */
+/** The methods of every started server. `signal` shuts it down; its directory is removed with it. */
 export function controls(server, { directory, signal = "SIGTERM" } = {}) {
   return {
     async stop() {
@@ -145,7 +145,7 @@ function childrenOf(pid) {
   return readFileSync(list, "latin1").split(" ").filter(Boolean).map(Number);
 }
 
-/** A temporary directory that `remove()` or the end of this process removes. */
+/** Creates a temporary directory that `remove()` or the end of this process removes. */
 export function temporaryDirectory(owner) {
   const path = mkdtempSync(join(tmpdir(), "syncguard-"));
   guardDirectory(path);
@@ -160,8 +160,7 @@ export function temporaryDirectory(owner) {
 }
 
 /**
- * Some servers refuse to run as root: the user to start them as then, in the
- * form of `spawn` options.
+ * Some servers refuse to run as root. Returns the user to run them as, as `spawn` options.
  */
 export function unprivileged() {
   if (process.getuid?.() !== 0) return {};
@@ -174,7 +173,7 @@ export function unprivileged() {
   throw new Failure("There is no user `postgres` or `nobody` to run PostgreSQL as.");
 }
 
-/** Asks until the answer is true; a server that never gets there fails the run. */
+/** Polls until the condition is true. The run fails if that takes too long. */
 export async function eventually(what, ask) {
   const deadline = Date.now() + START_TIMEOUT_MS;
   while (!(await ask())) {

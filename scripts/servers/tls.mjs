@@ -1,4 +1,4 @@
-// A certificate authority for one test run, with a server and a client certificate.
+// Creates a certificate authority for one test run, with a server and a client certificate.
 import { execFile } from "node:child_process";
 import { chownSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -25,9 +25,8 @@ extendedKeyUsage = clientAuth
 `;
 
 /**
- * Writes ca.crt, server.crt/.key and client.crt/.key (its common name is
- * `clientName`) into the directory. Returns their paths, and the PEM texts a
- * client needs: `ca`, `cert`, `key`.
+ * Writes ca.crt, server.crt/.key and client.crt/.key (with the common name `clientName`) into the
+ * directory. Returns their paths, and the PEM texts that a client needs: `ca`, `cert` and `key`.
  */
 export async function makeCertificates(directory, { clientName = "syncguard", owner } = {}) {
   const openssl = (...args) =>

@@ -1,6 +1,9 @@
-//! A backend stores locks. It gets validated keys, ids and TTLs and answers with plain facts;
-//! validation, waiting, undoing and the shape of results are the callers' business.
+//! A backend stores locks in one kind of store. It receives validated keys, lockIds and TTLs, and
+//! answers with plain facts. Validating arguments, waiting, undoing and the shape of results belong
+//! to its callers.
 
+mod backoff;
+pub mod credentials;
 pub mod firestore;
 pub mod javascript;
 pub mod memory;
@@ -9,49 +12,71 @@ pub mod redis;
 pub mod report;
 pub mod sqlite;
 pub mod tls;
+pub mod unreachable;
+pub mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
 
 use crate::error::{Error, Result};
-use crate::lock::{Fence, Key, LockId, Ttl};
+use crate::lock::{Fence, HolderLabel, Key, LockId, Ttl};
 use report::Finding;
 
 #[derive(Debug, Clone)]
 pub struct AcquireRequest {
     pub key: Key,
+    /// The id of the lock that is acquired. See [`Capabilities::lock_id_bits`].
     pub lock_id: LockId,
     pub ttl: Ttl,
+    /// A name of the holder that is stored with the lock. None to store none.
+    pub label: Option<HolderLabel>,
+    /// The number by which the program knows the call that asks, for backends that are part of the
+    /// program. 0 if it has none.
+    pub caller: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
+pub struct ReleaseRequest {
+    pub lock_id: LockId,
+    /// The lock's key, if the caller knows it and this backend acquired the lock. Some stores then
+    /// need one step less.
+    pub key: Option<Key>,
+}
+
+impl From<LockId> for ReleaseRequest {
+    fn from(lock_id: LockId) -> Self {
+        Self { lock_id, key: None }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AcquireOutcome {
     Acquired {
         fence: Fence,
         expires_at_ms: u64,
     },
-    /// By this one; nothing when the store does not tell.
+    /// Another holder has the lock. None if the store does not say which.
     Locked(Option<Holder>),
 }
 
-/// Who has the lock that another wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The holder of a lock that somebody else wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Unless it is extended, not longer than this.
+    /// The time until the lock expires, unless it is extended.
     pub free_in: Duration,
-    /// By the store's clock. When it is not the same a moment later, it is another one's, or was
-    /// extended.
+    /// When the lock expires by the store's clock. If a later attempt sees another value, the lock
+    /// was extended or has a new holder.
     pub expires_at_ms: u64,
+    pub label: Option<HolderLabel>,
 }
 
-/// Why a lock could not be released or extended, as far as the store tells without another look.
+/// Why a lock could not be released or extended, as far as the store's answer shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Miss {
     Expired,
-    /// It never existed, is gone, or belongs to another lockId.
+    /// The lock never existed, is gone, or has another lockId.
     NotFound,
 }
 
@@ -81,108 +106,106 @@ pub struct LockRecord {
     pub expires_at_ms: u64,
     pub acquired_at_ms: u64,
     pub fence: Fence,
+    pub label: Option<HolderLabel>,
 }
 
-/// Some of the live locks, and where to go on.
+/// A page of the list of live locks.
 #[derive(Default)]
 pub struct Page {
     pub locks: Vec<LockRecord>,
-    /// What the next page is asked for with; nothing after the last one. A page may be empty and
-    /// not be the last.
+    /// The cursor that asks for the next page. None after the last page. A page may be empty without
+    /// being the last one.
     pub next: Option<String>,
 }
 
-/// Tells when a key may have become free. It ends when it is dropped.
+/// Reports when a key may have become free. Dropping a watch ends it.
 #[async_trait]
 pub trait Watch: Send {
-    /// Returns when an attempt to acquire makes sense: once as soon as the watch is in force, unless
-    /// the key is then known to be locked still, and from then on after every release, expiry or
-    /// take-over, also of other processes. Too often is harmless; what happened before the call is
-    /// not forgotten. While the store cannot tell it waits, and goes on when the store can again
-    /// (with one return, as something may have been missed). May be dropped at any await.
+    /// Returns when an attempt to acquire makes sense. The first return comes as soon as the watch is
+    /// in force, unless the key is known to be locked at that moment. Then every release, expiry or
+    /// take-over causes a return, even if another process caused it. Changes between two calls are not
+    /// lost. Returning too often is harmless.
+    ///
+    /// While the store cannot notify, this waits. Once the store can notify again it returns once,
+    /// because a change may have been missed. The future may be dropped at any await.
     async fn changed(&mut self);
 }
 
-/// Each operation is a single attempt, is bounded in time by the backend, and, for `acquire`,
-/// `release` and `extend`, atomic in the store.
+/// How a backend differs from others, as far as its callers act on it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Capabilities {
+    /// Whether requests that one thread starts one after the other usually take effect in that order.
+    pub keeps_order: bool,
+    /// Whether no other process uses the store, so that a release cannot wake waiters elsewhere.
+    pub is_local: bool,
+    /// Whether operations complete on threads of the backend itself, where the caller may continue at
+    /// once, and not in tasks of the runtime.
+    pub has_own_threads: bool,
+    /// Computes the bits that the lockIds of a key must carry ([`LockId::with_spare_bits`]), for a
+    /// store that must find a lock by its lockId alone. None if a lockId need not carry any.
+    pub lock_id_bits: Option<fn(&Key) -> usize>,
+}
+
+impl Capabilities {
+    /// Makes `lock_id` fit for a lock of this key.
+    pub fn lock_id_for(&self, key: &Key, lock_id: LockId) -> LockId {
+        match self.lock_id_bits {
+            Some(bits_of) => lock_id.with_spare_bits(bits_of(key)),
+            None => lock_id,
+        }
+    }
+}
+
+/// The operations of a store. Each one is a single attempt whose duration the backend limits.
+/// `acquire`, `release` and `extend` are atomic in the store.
 ///
-/// An operation's future is run to its end even when nobody waits for it any more, so that a
-/// backend need not cope with being dropped half-way. An error after which an acquire may have
-/// taken effect is marked [`outcome_unknown`](crate::error::Error::outcome_unknown).
+/// Callers run the future of an operation to its end even if nobody waits for the result any more, so
+/// a backend need not cope with futures that are dropped half-way. If an acquire may have taken effect
+/// although it failed, its error is marked as
+/// [`outcome_unknown`](crate::error::Error::outcome_unknown).
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
-    /// Makes what must be there before the first lock, for stores where that is a step of its own.
+    /// Returns what this backend is like. The value never changes.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+    /// Creates what must exist before the first lock, such as tables.
     async fn setup(&self) -> Result<()> {
         Ok(())
     }
-    /// An id for the next acquire of this key. Where the store must be told by a lockId alone where
-    /// the lock is, it says so.
-    fn new_lock_id(&self, _key: &Key) -> LockId {
-        LockId::generate()
+    /// Returns the statements that `setup` runs, for people who run them themselves. None if the store
+    /// needs no set-up.
+    fn schema(&self) -> Option<String> {
+        None
     }
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome>;
-    /// The same for a caller that is known to the program by this number, for backends that are
-    /// part of the program.
-    fn acquire_for<'a>(
-        &'a self,
-        request: &'a AcquireRequest,
-        _caller: u64,
-    ) -> BoxFuture<'a, Result<AcquireOutcome>> {
-        self.acquire(request)
-    }
-    async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome>;
-    /// The same of a lock that this backend acquired, where knowing its key saves the store a step.
-    fn release_of<'a>(
-        &'a self,
-        lock_id: LockId,
-        _key: &'a Key,
-    ) -> BoxFuture<'a, Result<ReleaseOutcome>> {
-        self.release(lock_id)
-    }
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome>;
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome>;
     async fn is_locked(&self, key: &Key) -> Result<bool>;
-    /// Only live locks are found.
+    /// Returns the lock if it is live.
     async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>>;
-    /// Live locks, about `limit` of them, in any order. Only reads, and never blocks the store.
-    async fn list(&self, _after: Option<&str>, _limit: usize) -> Result<Page> {
-        Err(Error::internal("not yet"))
-    }
-    /// Takes the lock away from whoever holds it. Whether there was a live one.
-    async fn force_release(&self, _key: &Key) -> Result<bool> {
-        Err(Error::internal("not yet"))
-    }
-    /// Connects to nothing by itself: that is done when it is first asked. Nothing when the store
-    /// has no way to tell.
+    /// Returns about `limit` live locks, in any order. It only reads, and never blocks the store.
+    async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page>;
+    /// Removes the lock of this key, whoever holds it. Returns whether there was a live one.
+    async fn force_release(&self, key: &Key) -> Result<bool>;
+    /// Watches the key. The first call of [`Watch::changed`] connects to the store. None if the store
+    /// cannot notify.
     fn watch(&self, _key: &Key) -> Option<Box<dyn Watch>> {
         None
     }
-    /// Whether operations that are started one after the other, on one thread, usually take effect
-    /// in that order.
-    fn keeps_order(&self) -> bool {
-        false
-    }
-    /// Whether only this process uses the store, so that a release cannot wake many others.
-    fn is_local(&self) -> bool {
-        false
-    }
-    /// What there is to know of the store, for a person.
+    /// Describes the store for a person who looks for the cause of a problem.
     async fn report(&self) -> Result<Vec<Finding>> {
         Ok(Vec::new())
     }
-    /// What went wrong last while operations wait to be sent, such as a refused connection.
+    /// Returns why operations have to wait before they are sent, such as a refused connection.
     fn obstacle(&self) -> Option<Error> {
         None
     }
-    /// Whether operations are answered by threads of the backend's own, on which the caller may go
-    /// on at once, and not by tasks of the runtime.
-    fn has_own_threads(&self) -> bool {
-        false
-    }
-    /// Gives up connections and files. Called once, after the last operation.
+    /// Closes connections and files. Called once, after the last operation.
     async fn close(&self);
 }
 
-/// Where a backend tells what a person should know and no result can carry.
+/// Where a backend reports what a person should know and no result can carry.
 #[derive(Clone)]
 pub struct Warnings {
     sink: Arc<dyn Fn(&str) + Send + Sync>,
@@ -193,7 +216,7 @@ impl Warnings {
     pub fn new(sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self {
             sink: Arc::new(sink),
-            // Now, on the thread that may change it, and not later on another.
+            // Read now, on the thread that may change the environment, and not later on another one.
             debug: std::env::var("SYNCGUARD_DEBUG").is_ok_and(|value| value == "true"),
         }
     }
@@ -208,7 +231,7 @@ impl Warnings {
         (self.sink)(text);
     }
 
-    /// Tells it only to those who look for a cause (`SYNCGUARD_DEBUG=true`).
+    /// Warns only if the user looks for the cause of a problem (`SYNCGUARD_DEBUG=true`).
     pub fn debug(&self, text: &str) {
         if self.debug {
             self.warn(text);

@@ -1,14 +1,14 @@
-//! What a person should know of a store.
+//! A description of a store for people.
 
 use serde::Serialize;
 
-/// The texts must not contain a key, a lockId or a credential.
+/// One fact about a store. Its texts must not contain a key, a lockId or a credential.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub name: &'static str,
     pub value: String,
     pub verdict: Verdict,
-    /// What it means, or what to do.
+    /// What the value means, or what to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
@@ -18,9 +18,9 @@ pub struct Finding {
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     Ok,
-    /// Something can go wrong that need not.
+    /// Something can go wrong that could be avoided.
     Warning,
-    /// Locks do not work, or exclude nobody.
+    /// Locks do not work or do not exclude anybody.
     Error,
 }
 

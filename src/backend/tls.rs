@@ -1,4 +1,4 @@
-//! TLS for the backends that dial by themselves: rustls with ring, the system's roots or given ones.
+//! TLS for the backends that dial themselves: rustls with ring, and the system's roots or given ones.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -15,8 +15,8 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 
-/// For drivers that take the process's provider instead of one that is handed to them. One that
-/// is already there is kept.
+/// Installs the process's default provider, for drivers that cannot be given one. An existing default is
+/// kept.
 pub fn install_provider() {
     let _ = ring::default_provider().install_default();
 }
@@ -28,10 +28,10 @@ pub struct TlsOptions {
     pub ca: Vec<String>,
     pub cert: Option<String>,
     pub key: Option<String>,
-    /// The name that the certificate must be for, when it is not the host that is dialled.
+    /// The name that the certificate must have, if it is not the host that is dialled.
     pub servername: Option<String>,
     pub reject_unauthorized: Option<bool>,
-    /// A certificate of a known authority will do, whatever name it is for.
+    /// Whether a certificate of a known authority is accepted whatever its name is.
     #[serde(skip)]
     pub any_host: bool,
 }
@@ -43,7 +43,7 @@ impl fmt::Debug for TlsOptions {
     }
 }
 
-/// Checked options. The rustls configuration is made on first use: reading the system's roots
+/// Checked options. The rustls configuration is created on first use, because reading the system's roots
 /// takes a while.
 #[derive(Clone)]
 pub struct Tls {
@@ -75,7 +75,7 @@ impl Tls {
         Ok(tls)
     }
 
-    /// The name to ask for and to verify when `host` is dialled.
+    /// Returns the name to ask for and to verify if `host` is dialled.
     pub fn server_name(&self, host: &str) -> Result<ServerName<'static>> {
         server_name(self.options.servername.as_deref().unwrap_or(host))
     }
@@ -170,11 +170,27 @@ pub fn system_roots() -> Result<RootCertStore> {
     Ok(roots)
 }
 
+/// Returns the system's roots, or Mozilla's where the system has none, as in slim container images.
+pub async fn system_or_mozilla_roots() -> RootCertStore {
+    let roots = tokio::task::spawn_blocking(system_roots).await;
+    roots
+        .ok()
+        .and_then(Result::ok)
+        .unwrap_or_else(|| RootCertStore {
+            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
+        })
+}
+
+pub async fn has_system_roots() -> bool {
+    let roots = tokio::task::spawn_blocking(system_roots).await;
+    roots.is_ok_and(|roots| roots.is_ok())
+}
+
 fn invalid(option: &str, cause: impl ToString) -> Error {
     Error::invalid_argument(format!("tls.{option} cannot be used")).cause(cause)
 }
 
-/// For `rejectUnauthorized: false`: any certificate will do, but its owner must hold its key.
+/// For `rejectUnauthorized: false`: accepts any certificate whose private key the server has.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 
@@ -215,7 +231,7 @@ impl ServerCertVerifier for AnyCertificate {
     }
 }
 
-/// Verifies all but the name: a wrong name is only looked at when the chain is right.
+/// Verifies everything but the name. A wrong name is only reported if the chain is valid.
 #[derive(Debug)]
 struct AnyHost(Arc<WebPkiServerVerifier>);
 
@@ -310,5 +326,14 @@ mod tests {
             named.server_name("10.0.0.1").unwrap(),
             ServerName::try_from("db.example").unwrap()
         );
+    }
+
+    #[test]
+    fn the_provider_of_the_process_is_installed_once_and_kept() {
+        install_provider();
+        let first = CryptoProvider::get_default().map(Arc::as_ptr);
+        install_provider();
+        assert!(first.is_some());
+        assert_eq!(CryptoProvider::get_default().map(Arc::as_ptr), first);
     }
 }

@@ -1,12 +1,12 @@
-//! What the engine needs of the program around it: time, chance, and somebody who runs what goes on
-//! in the background. The engine has no other clock, so that a simulated one can take its place.
+//! What the engine needs of its environment: time, randomness, and background tasks. The engine uses
+//! no other clock, so that tests can simulate it.
 
 use std::ops::Add;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-/// A point in time, counted from any start.
+/// A point in time, as the duration since an arbitrary start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Duration);
 
@@ -33,7 +33,7 @@ impl Add<Duration> for Moment {
 }
 
 pub trait Host: Send + Sync + 'static {
-    /// Never goes back, and counts the time that the machine was suspended.
+    /// The current time. It never goes back, and includes the time that the machine was suspended.
     fn now(&self) -> Moment;
 
     /// Returns at `moment`, or soon after.
@@ -42,8 +42,19 @@ pub trait Host: Send + Sync + 'static {
     /// Runs the task to its end.
     fn spawn(&self, task: BoxFuture<'static, ()>);
 
-    /// At least 0, and less than 1. The engine leaves nothing else to chance.
+    /// Whether a timer may be left running when it is no longer needed. False for a host whose timers
+    /// the program can see and count, such as fake timers in tests.
+    fn may_oversleep(&self) -> bool {
+        true
+    }
+
+    /// A random number from 0 to less than 1.
     fn random(&self) -> f64 {
+        rand::random()
+    }
+
+    /// Unpredictable bytes for a lockId.
+    fn random_bytes(&self) -> [u8; 16] {
         rand::random()
     }
 }

@@ -1,22 +1,22 @@
-//! An operation that was polled once on the caller's thread and has to wait. It goes on where it
-//! is cheapest:
+//! An operation that was polled once on its caller's thread and has to wait. When it is woken, it
+//! continues where that is cheapest:
 //!
-//! - woken in a [`turn`] of an event loop, at the end of that turn;
-//! - else, if it may, on the very thread that woke it. A backend with threads of its own then
-//!   answers from there; a detour would take longer than a short operation itself;
-//! - else where its [`Host`] runs things, but only then: moving it there at once would wake a thread
-//!   only to find that it waits.
+//! - at the end of the [`turn`] of the event loop that woke it, if it was woken in one;
+//! - otherwise, if it may, on the thread that woke it. A backend with threads of its own answers from
+//!   there, and moving a short operation to another thread would take longer than the operation;
+//! - otherwise where its [`Host`] runs tasks. It is moved there only when it is woken: moving it at once
+//!   would wake a thread only to find that the operation waits.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::future::BoxFuture;
 
 use super::host::Host;
-use crate::sync::{Handle, Mutex, MutexGuard, thread_local};
+use crate::sync::{Handle, Mutex, thread_local};
 
 type Rest = BoxFuture<'static, ()>;
 type Ready = VecDeque<(Arc<Parked>, Rest)>;
@@ -28,53 +28,73 @@ pub struct Parked {
     state: Mutex<State>,
 }
 
-/// Where an operation goes on that is woken outside a turn.
+/// Where an operation continues that is woken outside a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Outside {
+    /// In a task of its host.
     Host,
-    /// On the thread that wakes it. Only for operations that whoever wakes them may run: quick ones,
-    /// that take no lock the waker could hold.
+    /// On the thread that wakes it. Only for operations that are quick and take no lock that this
+    /// thread could hold.
     Waker,
 }
 
 enum State {
-    /// Being polled.
+    /// It is being polled.
     Polled,
-    /// Something happened meanwhile.
+    /// It was woken while it was being polled.
     Woken,
     Parked(Rest),
 }
 
-thread_local! {
-    /// What can go on here; nothing outside a turn.
-    static READY: RefCell<Option<Ready>> = const { RefCell::new(None) };
+/// A turn of an event loop.
+struct Turn {
+    /// The number of whoever takes the replies when the turn is over.
+    owner: u64,
+    /// Operations that were woken in the turn.
+    ready: Ready,
 }
 
-/// Runs `work` and then, on this thread, the operations that it woke.
-pub fn turn<T>(runtime: &Handle, work: impl FnOnce() -> T) -> T {
+thread_local! {
+    /// The turn that this thread is in.
+    static TURN: RefCell<Option<Turn>> = const { RefCell::new(None) };
+}
+
+/// Runs `work` and then, on this thread, the operations that it woke. See [`is_in_turn_of`] for `owner`.
+pub fn turn<T>(owner: u64, runtime: &Handle, work: impl FnOnce() -> T) -> T {
     let _context = runtime.enter();
-    READY.with(|ready| ready.replace(Some(VecDeque::new())));
-    let _end = End;
+    let ready = VecDeque::new();
+    TURN.with(|turn| turn.replace(Some(Turn { owner, ready })));
+    let _end = EndOfTurn;
     let done = work();
     while let Some((parked, rest)) = next() {
-        parked.go_on(rest);
+        parked.resume(rest);
     }
     done
 }
 
-/// Leaves to the runtime what a panic kept from running.
-struct End;
+/// Whether this thread is in a turn of `owner`, who takes all replies when the turn is over.
+pub fn is_in_turn_of(owner: u64) -> bool {
+    TURN.with(|turn| {
+        turn.borrow()
+            .as_ref()
+            .is_some_and(|turn| turn.owner == owner)
+    })
+}
 
-impl Drop for End {
+/// Ends the turn. Also runs on unwind, and moves the operations that are left to their hosts.
+struct EndOfTurn;
+
+impl Drop for EndOfTurn {
     fn drop(&mut self) {
-        for (parked, rest) in READY.with(RefCell::take).into_iter().flatten() {
+        let turn = TURN.with(RefCell::take);
+        for (parked, rest) in turn.into_iter().flat_map(|turn| turn.ready) {
             parked.host.spawn(rest);
         }
     }
 }
 
 fn next() -> Option<(Arc<Parked>, Rest)> {
-    READY.with(|ready| ready.borrow_mut().as_mut()?.pop_front())
+    TURN.with(|turn| turn.borrow_mut().as_mut()?.ready.pop_front())
 }
 
 impl Parked {
@@ -87,16 +107,16 @@ impl Parked {
         })
     }
 
-    /// Leaves `rest` until the operation is woken.
+    /// Keeps `rest` until the operation is woken.
     pub fn park(self: &Arc<Self>, rest: Rest) {
         if let Some(rest) = self.leave(rest) {
             self.schedule(rest);
         }
     }
 
-    /// Gives `rest` back if the operation was woken meanwhile.
+    /// Returns `rest` if the operation was woken in the meantime.
     fn leave(&self, rest: Rest) -> Option<Rest> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if matches!(*state, State::Woken) {
             return Some(rest);
         }
@@ -104,11 +124,11 @@ impl Parked {
         None
     }
 
-    /// Leaves `rest` to the turn that this thread is in; gives it back when it is in none.
-    pub fn go_on_in_turn(self: &Arc<Self>, rest: Rest) -> Option<Rest> {
-        READY.with(|ready| match &mut *ready.borrow_mut() {
-            Some(ready) => {
-                ready.push_back((Arc::clone(self), rest));
+    /// Queues `rest` for the end of the turn that this thread is in. Returns it outside a turn.
+    pub fn resume_in_turn(self: &Arc<Self>, rest: Rest) -> Option<Rest> {
+        TURN.with(|turn| match &mut *turn.borrow_mut() {
+            Some(turn) => {
+                turn.ready.push_back((Arc::clone(self), rest));
                 None
             }
             None => Some(rest),
@@ -116,22 +136,22 @@ impl Parked {
     }
 
     fn schedule(self: &Arc<Self>, rest: Rest) {
-        match (self.go_on_in_turn(rest), self.outside) {
+        match (self.resume_in_turn(rest), self.outside) {
             (None, _) => {}
             (Some(rest), Outside::Host) => self.host.spawn(rest),
             (Some(rest), Outside::Waker) => {
                 let _context = self.runtime.enter();
-                self.go_on(rest);
+                self.resume(rest);
             }
         }
     }
 
-    fn go_on(self: &Arc<Self>, mut rest: Rest) {
+    fn resume(self: &Arc<Self>, mut rest: Rest) {
         let waker = Waker::from(Arc::clone(self));
         let mut context = Context::from_waker(&waker);
         loop {
-            *self.lock() = State::Polled;
-            // A panic ends the operation, not the thread.
+            *self.state.lock() = State::Polled;
+            // A panic ends the operation and not the thread.
             let polled = catch_unwind(AssertUnwindSafe(|| rest.as_mut().poll(&mut context)));
             if !matches!(polled, Ok(Poll::Pending)) {
                 return;
@@ -142,10 +162,6 @@ impl Parked {
             }
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Wake for Parked {
@@ -154,7 +170,7 @@ impl Wake for Parked {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let before = std::mem::replace(&mut *self.lock(), State::Woken);
+        let before = std::mem::replace(&mut *self.state.lock(), State::Woken);
         if let State::Parked(rest) = before {
             self.schedule(rest);
         }
@@ -183,7 +199,7 @@ mod tests {
         }
     }
 
-    /// An operation that waits for two signals; it tells on which thread each reached it.
+    /// An operation that waits for two signals, and sends the thread on which each one reached it.
     fn start_waiting(outside: Outside) -> ([oneshot::Sender<()>; 2], mpsc::Receiver<ThreadId>) {
         let (first, first_comes) = oneshot::channel();
         let (second, second_comes) = oneshot::channel();
@@ -198,12 +214,12 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn goes_on_here_in_a_turn_and_on_the_runtime_outside_one() {
+    async fn continues_here_in_a_turn_and_on_the_runtime_outside_one() {
         let here = thread::current().id();
         let ([first, second], result) = start_waiting(Outside::Host);
-        turn(&Handle::current(), || {
+        turn(0, &Handle::current(), || {
             first.send(()).unwrap();
-            // Only after the work that woke it.
+            // It continues only after the work that woke it.
             assert!(result.try_recv().is_err());
         });
         assert_eq!(result.try_recv(), Ok(here));
@@ -212,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn goes_on_where_it_is_woken() {
+    async fn continues_on_the_thread_that_wakes_it() {
         let ([first, second], result) = start_waiting(Outside::Waker);
         for signal in [first, second] {
             let other = thread::spawn(move || {
@@ -224,9 +240,9 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_is_woken_before_it_is_parked_is_not_lost() {
+    async fn a_wake_up_before_it_is_parked_is_not_lost() {
         let ([first, second], result) = start_waiting(Outside::Host);
-        turn(&Handle::current(), || {
+        turn(0, &Handle::current(), || {
             first.send(()).unwrap();
             second.send(()).unwrap();
         });
@@ -234,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_wakes_itself_is_polled_again() {
+    async fn an_operation_that_wakes_itself_is_polled_again() {
         for outside in [Outside::Host, Outside::Waker] {
             let (done, result) = oneshot::channel();
             start(outside, async move {
@@ -256,7 +272,6 @@ mod tests {
         }
     }
 
-    /// Wake-ups of one thread while another one polls are not lost.
     #[tokio::test]
     async fn no_wake_up_is_lost() {
         for outside in [Outside::Host, Outside::Waker] {
@@ -282,10 +297,10 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_panic_of_the_turn_loses_nothing() {
+    async fn a_panic_in_a_turn_loses_no_operation() {
         let ([first, second], result) = start_waiting(Outside::Host);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            turn(&Handle::current(), || {
+            turn(0, &Handle::current(), || {
                 first.send(()).unwrap();
                 panic!("on purpose");
             });
@@ -296,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_stays_in_the_operation() {
+    async fn a_panic_ends_only_its_operation() {
         for outside in [Outside::Host, Outside::Waker] {
             let (go, comes) = oneshot::channel();
             let (done, result) = oneshot::channel::<()>();

@@ -1,211 +1,272 @@
-//! Callers of this process that wait for the same key. They are served in the order in which they
-//! came: only the first one makes attempts, and has the key watched for all of them.
+//! The waiters of this process, in a queue for each key. They are served in the order in which they
+//! arrived: only the first one makes attempts, and watches the key for all of them.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::host::Moment;
+use super::releases::Releases;
 #[cfg(test)]
 use super::simulation::mutation::Mutation;
 use crate::backend::Watch;
-use crate::lock::Key;
+use crate::lock::{HolderLabel, Key};
 use crate::map::FastMap;
 
-/// For so long what the first one found counts for the others.
-const FRESH: Duration = Duration::from_millis(10);
+/// How long the outcome of the first waiter's attempt also counts for the others.
+const SHARED_ATTEMPT_AGE: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
-pub(super) struct Queues {
-    queues: Mutex<FastMap<Key, Queue>>,
-    tickets: AtomicU64,
-    /// How often a key was given back. Who comes to a queue can tell whether that happened since it
-    /// found the key locked.
-    released: AtomicU64,
+pub(super) struct Queues(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    queues: FastMap<Key, Queue>,
+    next_ticket: u64,
+    releases: Releases,
 }
 
 #[derive(Default)]
 struct Queue {
-    places: VecDeque<Arc<Place>>,
-    /// When the first one tried last.
+    /// By ticket, so in the order of arrival. Waiters leave in any order, and thousands of them leave
+    /// at once if they time out together, so removing one must be quick in a long queue.
+    entries: BTreeMap<u64, Arc<Entry>>,
+    /// When the first waiter last made an attempt.
     tried_at: Option<Moment>,
-    /// Of the one who left, for the one who follows.
+    /// The current holder's lease, as the last refusal told it.
+    lease: Option<Lease>,
+    /// The watch of a first waiter that left, for the next one.
     watch: Option<Box<dyn Watch>>,
 }
 
-/// The first of a queue, who was asked to try.
-pub(super) struct Asked(Arc<Place>);
+/// What is known of a holder's lease.
+#[derive(Clone)]
+pub(super) struct Lease {
+    /// When the lease ends unless it is extended.
+    pub ends: Moment,
+    /// None if the holder has no label.
+    pub label: Option<HolderLabel>,
+}
 
-struct Place {
+/// A caller before its first attempt.
+pub(super) struct Arrival {
+    /// The position in the queue. It is drawn on arrival, because several callers may find out at
+    /// about the same time that they have to wait.
     ticket: u64,
-    attempt: AtomicBool,
+    releases: u64,
+    /// Whether others already wait for the key. They come first.
+    pub is_behind: bool,
+}
+
+/// The first waiter of a queue, after it was woken to make an attempt.
+pub(super) struct Woken(Arc<Entry>);
+
+struct Entry {
+    is_woken: AtomicBool,
     changed: Notify,
 }
 
-impl Place {
-    fn ask_for_attempt(&self) {
-        self.attempt.store(true, Ordering::Release);
+impl Entry {
+    fn wake(&self) {
+        self.is_woken.store(true, Ordering::Release);
         self.changed.notify_one();
     }
 }
 
 impl Queues {
-    pub fn releases(&self) -> u64 {
-        self.released.load(Ordering::Acquire)
-    }
-
-    pub fn is_waited_for(&self, key: &Key) -> bool {
-        self.lock().contains_key(key)
-    }
-
-    /// Says who came first, where several find out at about the same time that they have to wait.
-    pub fn ticket(&self) -> u64 {
-        self.tickets.fetch_add(1, Ordering::Relaxed)
-    }
-
-    pub fn join(self: &Arc<Self>, key: &Key, ticket: u64) -> Waiter {
-        let place = Arc::new(Place {
+    /// Registers a caller before its first attempt.
+    pub fn arrive(&self, key: &Key) -> Arrival {
+        let mut state = self.0.lock();
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        Arrival {
             ticket,
-            attempt: AtomicBool::new(false),
+            releases: state.releases.count(),
+            is_behind: state.queues.contains_key(key),
+        }
+    }
+
+    /// Joins the queue of the key. If the key was released since the arrival, the attempt may have been
+    /// refused before that, with nobody in the queue to be woken: the first waiter tries now.
+    pub fn join(self: &Arc<Self>, key: &Key, arrival: &Arrival) -> Waiter {
+        let entry = Arc::new(Entry {
+            is_woken: AtomicBool::new(false),
             changed: Notify::new(),
         });
-        let mut queues = self.lock();
-        let queue = queues.entry(key.clone()).or_default();
-        let later = queue
-            .places
-            .iter()
-            .rev()
-            .take_while(|other| other.ticket > ticket);
-        let at = queue.places.len() - later.count();
+        let ticket = arrival.ticket;
         #[cfg(test)]
-        let at = Mutation::LastComeFirst.instead(at, 0);
-        queue.places.insert(at, Arc::clone(&place));
+        let ticket = Mutation::LastComeFirst.instead(ticket, u64::MAX - ticket);
+        let mut state = self.0.lock();
+        let is_released = state.is_released_since(key, arrival.releases);
+        let queue = state.queues.entry(key.clone()).or_default();
+        queue.entries.insert(ticket, Arc::clone(&entry));
+        if is_released && let Some(first) = queue.first() {
+            first.wake();
+        }
         Waiter {
             queues: Arc::clone(self),
             key: key.clone(),
-            place,
+            ticket,
+            entry,
             watch: None,
             succeeded: false,
         }
     }
 
-    /// The key may be free: the first who waits for it tries now.
-    pub fn released(&self, key: &Key) -> Option<Asked> {
+    /// The key may be free: wakes its first waiter.
+    pub fn released(&self, key: &Key) -> Option<Woken> {
         self.wake_first(key, |_| true)
     }
 
-    /// The same; who was asked before is asked again, unless it has the lock.
-    pub fn surely_released(&self, key: &Key, before: Option<Asked>) {
+    /// The key is free: wakes its first waiter. If a waiter was woken before the store confirmed the
+    /// release, it is woken again unless it has acquired the lock.
+    pub fn confirm_release(&self, key: &Key, before: Option<Woken>) {
         #[cfg(test)]
         if before.is_some() && Mutation::AskedOnce.is_on() {
             return;
         }
         self.wake_first(key, |first| {
-            before.is_none_or(|Asked(before)| Arc::ptr_eq(first, &before))
+            before.is_none_or(|Woken(before)| Arc::ptr_eq(first, &before))
         });
     }
 
-    fn wake_first(&self, key: &Key, is_due: impl FnOnce(&Arc<Place>) -> bool) -> Option<Asked> {
+    fn wake_first(&self, key: &Key, is_due: impl FnOnce(&Arc<Entry>) -> bool) -> Option<Woken> {
         #[cfg(test)]
         if Mutation::NobodyWoken.is_on() {
             return None;
         }
-        self.released.fetch_add(1, Ordering::AcqRel);
-        let queues = self.lock();
-        let first = queues.get(key)?.places.front()?;
+        let mut state = self.0.lock();
+        state.count_release(key);
+        let first = state.queues.get(key)?.first()?;
         if !is_due(first) {
             return None;
         }
-        first.ask_for_attempt();
-        Some(Asked(Arc::clone(first)))
+        first.wake();
+        Some(Woken(Arc::clone(first)))
     }
 
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.lock().len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, FastMap<Key, Queue>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().queues.len()
     }
 }
 
+impl State {
+    fn count_release(&mut self, key: &Key) {
+        let hash = self.queues.hasher().hash_one(key);
+        self.releases.add(hash);
+    }
+
+    fn is_released_since(&self, key: &Key, count: u64) -> bool {
+        let hash = || self.queues.hasher().hash_one(key);
+        self.releases.count() != count && self.releases.includes(hash(), count)
+    }
+}
+
+impl Queue {
+    fn first(&self) -> Option<&Arc<Entry>> {
+        self.entries.first_key_value().map(|(_, entry)| entry)
+    }
+}
+
+/// A place in the queue of a key. Dropping it leaves the queue.
 pub(super) struct Waiter {
     queues: Arc<Queues>,
     key: Key,
-    place: Arc<Place>,
+    ticket: u64,
+    entry: Arc<Entry>,
     watch: Option<Box<dyn Watch>>,
     succeeded: bool,
 }
 
 impl Waiter {
     pub fn is_first(&self) -> bool {
-        let queues = self.queues.lock();
-        let first = queues.get(&self.key).and_then(|queue| queue.places.front());
-        first.is_some_and(|first| Arc::ptr_eq(first, &self.place))
+        let state = self.queues.0.lock();
+        let queue = state.queues.get(&self.key);
+        queue.is_some_and(|queue| self.is_first_of(queue))
     }
 
-    /// Whether an attempt was asked for since the last time.
-    pub fn take_request(&self) -> bool {
-        self.place.attempt.swap(false, Ordering::AcqRel)
+    fn is_first_of(&self, queue: &Queue) -> bool {
+        let first = queue.entries.first_key_value();
+        first.is_some_and(|(ticket, _)| *ticket == self.ticket)
     }
 
-    /// Lets the first one try, for all of them, unless it just did.
-    pub fn ask_first(&self, now: Moment) {
-        if let Some(queue) = self.queues.lock().get(&self.key)
-            && queue.tried_at.is_none_or(|at| now.since(at) >= FRESH)
-            && let Some(first) = queue.places.front()
+    /// Whether this waiter was woken since the last call.
+    pub fn take_wake_up(&self) -> bool {
+        self.entry.is_woken.swap(false, Ordering::AcqRel)
+    }
+
+    /// Wakes the first waiter for an attempt on behalf of all, unless it has just made one.
+    pub fn wake_first(&self, now: Moment) {
+        if let Some(queue) = self.queues.0.lock().queues.get(&self.key)
+            && queue
+                .tried_at
+                .is_none_or(|at| now.since(at) >= SHARED_ATTEMPT_AGE)
+            && let Some(first) = queue.first()
         {
-            first.ask_for_attempt();
+            first.wake();
         }
     }
 
-    /// This one, the first, is about to try.
-    pub fn tries(&self, now: Moment) {
-        if let Some(queue) = self.queues.lock().get_mut(&self.key) {
+    /// Notes that this waiter, the first of its queue, is about to make an attempt.
+    pub fn note_attempt(&self, now: Moment) {
+        if let Some(queue) = self.queues.0.lock().queues.get_mut(&self.key) {
             queue.tried_at = Some(now);
         }
     }
 
-    /// For the first one: watches the key, also when another one already did.
+    /// Notes the current holder's lease for all waiters of the key.
+    pub fn note_lease(&self, ends: Moment, label: Option<HolderLabel>) {
+        if let Some(queue) = self.queues.0.lock().queues.get_mut(&self.key) {
+            queue.lease = Some(Lease { ends, label });
+        }
+    }
+
+    /// The lease of the current holder. None if no refusal told it.
+    pub fn lease(&self) -> Option<Lease> {
+        self.queues.0.lock().queues.get(&self.key)?.lease.clone()
+    }
+
+    /// Watches the key, for the first waiter. Takes over the watch of a waiter that left, if any.
     pub fn watch(&mut self, start: impl FnOnce(&Key) -> Option<Box<dyn Watch>>) {
         if self.watch.is_some() {
             return;
         }
-        let mut queues = self.queues.lock();
-        let left = queues
-            .get_mut(&self.key)
-            .and_then(|queue| queue.watch.take());
-        drop(queues);
+        let mut state = self.queues.0.lock();
+        let queue = state.queues.get_mut(&self.key);
+        let left = queue.and_then(|queue| queue.watch.take());
+        drop(state);
         self.watch = left.or_else(|| start(&self.key));
     }
 
-    /// For the first one: nobody watches the key any more.
+    /// Stops watching the key, for the first waiter.
     pub fn unwatch(&mut self) {
-        let mut queues = self.queues.lock();
-        let queue = queues.get_mut(&self.key);
+        let mut state = self.queues.0.lock();
+        let queue = state.queues.get_mut(&self.key);
         let left = queue.and_then(|queue| queue.watch.take());
-        // A watch may have much to do when it ends.
-        drop(queues);
+        // Dropped outside the mutex, because ending a watch can take long.
+        drop(state);
         drop((left, self.watch.take()));
     }
 
-    /// Returns when there is something to do for this one: it is asked to try, or the key has changed.
+    /// Returns when this waiter is woken, or when the watch says that the key has changed.
     pub async fn woken(&mut self) {
         let Some(watch) = &mut self.watch else {
-            return self.place.changed.notified().await;
+            return self.entry.changed.notified().await;
         };
         tokio::select! {
             biased;
-            () = self.place.changed.notified() => {}
-            () = watch.changed() => self.place.attempt.store(true, Ordering::Release),
+            () = self.entry.changed.notified() => {}
+            () = watch.changed() => self.entry.is_woken.store(true, Ordering::Release),
         }
     }
 
-    /// It has the lock: who follows need not try.
+    /// Leaves the queue with the lock. The next waiter need not try.
     pub fn succeed(mut self) {
         self.succeeded = true;
     }
@@ -213,37 +274,31 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        let mut queues = self.queues.lock();
-        let Some(queue) = queues.get_mut(&self.key) else {
+        let mut state = self.queues.0.lock();
+        let Some(queue) = state.queues.get_mut(&self.key) else {
             return;
         };
-        let was_first = queue
-            .places
-            .front()
-            .is_some_and(|first| Arc::ptr_eq(first, &self.place));
-        if was_first {
-            queue.places.pop_front();
-        } else {
-            queue
-                .places
-                .retain(|place| !Arc::ptr_eq(place, &self.place));
-        }
-        let Some(next) = queue.places.front() else {
-            // A watch may have much to do when it ends.
-            let ended = queues.remove(&self.key);
-            drop(queues);
+        let was_first = self.is_first_of(queue);
+        queue.entries.remove(&self.ticket);
+        if queue.entries.is_empty() {
+            let ended = state.queues.remove(&self.key);
+            // Dropped outside the mutex, because ending a watch can take long.
+            drop(state);
             drop(ended);
             return;
-        };
+        }
         #[cfg(test)]
         let was_first = was_first && !Mutation::TurnKept.is_on();
         if was_first {
-            // It may have been woken and not have tried yet. One who succeeded leaves the others asleep
-            // until it gives the key back.
-            if !self.succeeded {
-                next.ask_for_attempt();
+            // This waiter may have been woken without having made its attempt: the next one makes it. A
+            // waiter that has the lock wakes the next one when it releases the key.
+            if !self.succeeded
+                && let Some(next) = queue.first()
+            {
+                next.wake();
             }
-            queue.watch = self.watch.take().or_else(|| queue.watch.take());
+            let watch = self.watch.take();
+            queue.watch = watch.or_else(|| queue.watch.take());
         }
     }
 }

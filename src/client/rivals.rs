@@ -1,32 +1,37 @@
-//! How to follow a key that others want as well. A holder that stays is watched. Where the key
-//! passes quickly between many that does not pay: hundreds of processes that are all woken by each
-//! release take more time from each other than the lock is held. They try at random moments instead.
+//! How to wait for a key that other processes want as well.
+//!
+//! If one holder keeps the key, the key is watched, and a release wakes the waiter. That does not pay
+//! where many processes hold the key for a short time each: all of them would be woken by each
+//! release and slow each other down. Such waiters poll at random moments instead.
 
 use std::time::Duration;
 
 use super::host::Moment;
 use crate::backend::Holder;
 
-/// Where callers of one process hand a key to each other, it need not be watched.
+/// The delay before a key is watched. A key that callers of one process hand to each other faster than
+/// this is not watched.
 const WATCH_AFTER: Duration = Duration::from_millis(5);
-/// Between two attempts that belong together. The heartbeat of a holder is slower.
-const TOGETHER: Duration = Duration::from_millis(250);
-/// A holder stays when it was seen for so long...
-const STAYS: Duration = Duration::from_millis(60);
-/// ...and for so many times as long as an attempt takes: where many wait, all is slow.
-const STAYS_PER_ANSWER: u32 = 16;
-/// More says nothing: a connection may have been made.
-const SLOWEST: Duration = Duration::from_millis(100);
-/// So often another may be quicker before it is left to chance again...
-const RACES: u32 = 8;
-/// ...and so often chance may fail before there are races: there may be few others.
-const CHANCES: u32 = 64;
-/// An attempt that is left to chance comes after so many times as long as the last one took: a
-/// store that has much to do is asked less often.
-const PAUSE_PER_ANSWER: u32 = 16;
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// The longest pause between two attempts that are compared. A holder's heartbeat is slower, and would
+/// look like a new holder otherwise.
+const MAX_ATTEMPT_GAP: Duration = Duration::from_millis(250);
+/// A holder that was seen for this long keeps the key...
+const MIN_STAY: Duration = Duration::from_millis(60);
+/// ...if it was also seen for this many times as long as an attempt takes: with many waiters everything
+/// is slow.
+const MIN_STAY_IN_ATTEMPTS: u32 = 16;
+/// The longest duration of an attempt that counts. A longer one probably had to connect first.
+const MAX_ATTEMPT_TIME: Duration = Duration::from_millis(100);
+/// How many races for a released key are lost before polling at random.
+const MAX_LOST_RACES: u32 = 8;
+/// How many random polls are lost before the key is watched again: there may be few other processes.
+const MAX_LOST_POLLS: u32 = 64;
+/// The pause before a random poll, in durations of the last attempt: a busy store is asked less often.
+const PAUSE_IN_ATTEMPTS: u32 = 16;
+const MIN_PAUSE: Duration = Duration::from_millis(10);
+const MAX_PAUSE: Duration = Duration::from_millis(200);
 
+/// How a waiter follows the key after a refused attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
     WatchFrom(Moment),
@@ -39,38 +44,39 @@ impl Follow {
     }
 }
 
-/// What the attempts of one wait have shown.
+/// What the attempts of one wait have shown of other processes.
 #[derive(Default)]
 pub(super) struct Rivals {
     seen: Option<Sighting>,
-    /// How long attempts take; it counts half at each further one.
-    slowness: Duration,
-    races: bool,
-    /// How often in a row another one had the key than shortly before.
+    /// How long attempts take: the longest of the last ones, halved at each further attempt.
+    attempt_time: Duration,
+    /// Whether the key is watched, so that whoever is woken first acquires it.
+    is_racing: bool,
+    /// How often in a row the holder was not the one that was seen shortly before.
     lost: u32,
 }
 
 #[derive(Clone, Copy)]
 struct Sighting {
-    /// By this one holder is told from another.
+    /// Tells one holder from another.
     expires_at_ms: u64,
     first: Moment,
     last: Moment,
 }
 
 impl Rivals {
-    /// How to go on after an attempt that was refused just now, and took so long. `random` is
-    /// between 0 and 1.
+    /// Decides how to follow the key after an attempt that was refused at `now` and took `took`.
+    /// `random` is between 0 and 1.
     pub(super) fn refused(
         &mut self,
-        holder: Option<Holder>,
+        holder: Option<&Holder>,
         now: Moment,
         took: Duration,
         random: f64,
     ) -> Follow {
-        self.slowness = took.min(SLOWEST).max(self.slowness / 2);
+        self.attempt_time = took.min(MAX_ATTEMPT_TIME).max(self.attempt_time / 2);
         let before = self.seen.take();
-        let Some(Holder { expires_at_ms, .. }) = holder else {
+        let Some(&Holder { expires_at_ms, .. }) = holder else {
             return self.race(now);
         };
         let same = before.filter(|before| before.expires_at_ms == expires_at_ms);
@@ -80,27 +86,32 @@ impl Rivals {
             first,
             last: now,
         });
-        let is_race = before.is_some_and(|before| now.since(before.last) < TOGETHER);
+        let is_race = before.is_some_and(|before| now.since(before.last) < MAX_ATTEMPT_GAP);
         if same.is_some() || !is_race {
             self.lost = 0;
         } else {
             self.lost += 1;
         }
-        let stays = now.since(first) >= STAYS.max(self.slowness * STAYS_PER_ANSWER);
-        let limit = if self.races { RACES } else { CHANCES };
-        if stays || (!self.races && self.lost >= limit) || (self.races && self.lost < limit) {
+        let stays = now.since(first) >= MIN_STAY.max(self.attempt_time * MIN_STAY_IN_ATTEMPTS);
+        let limit = if self.is_racing {
+            MAX_LOST_RACES
+        } else {
+            MAX_LOST_POLLS
+        };
+        if stays || (!self.is_racing && self.lost >= limit) || (self.is_racing && self.lost < limit)
+        {
             return self.race(now);
         }
-        if std::mem::take(&mut self.races) {
+        if std::mem::take(&mut self.is_racing) {
             self.lost = 0;
         }
-        let pause = (took * PAUSE_PER_ANSWER).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let pause = (took * PAUSE_IN_ATTEMPTS).clamp(MIN_PAUSE, MAX_PAUSE);
         Follow::TryAt(now + pause.mul_f64(1.0 + 2.0 * random))
     }
 
-    /// From now on whoever is woken first has it.
+    /// From now on the key is watched.
     fn race(&mut self, now: Moment) -> Follow {
-        if !std::mem::replace(&mut self.races, true) {
+        if !std::mem::replace(&mut self.is_racing, true) {
             self.lost = 0;
         }
         Follow::watch_soon(now)
@@ -124,8 +135,9 @@ mod tests {
         let holder = Holder {
             free_in: Duration::from_millis(expires_at_ms - now),
             expires_at_ms,
+            label: None,
         };
-        rivals.refused(Some(holder), at(now), QUICK, 0.5)
+        rivals.refused(Some(&holder), at(now), QUICK, 0.5)
     }
 
     fn is_watched(follow: Follow) -> bool {
@@ -138,7 +150,7 @@ mod tests {
         let Follow::TryAt(next) = refused(&mut rivals, 100, 90) else {
             panic!("it may be one of many");
         };
-        assert!(next >= at(100) + SHORTEST_PAUSE && next <= at(100) + SHORTEST_PAUSE * 3);
+        assert!(next >= at(100) + MIN_PAUSE && next <= at(100) + MIN_PAUSE * 3);
         assert!(!is_watched(refused(&mut rivals, 120, 90)));
         assert!(is_watched(refused(&mut rivals, 160, 90)));
         // Its heartbeats.
@@ -155,12 +167,13 @@ mod tests {
         let holder = Holder {
             free_in: Duration::from_secs(1),
             expires_at_ms: 1000,
+            label: None,
         };
-        let mut seen = |now| rivals.refused(Some(holder), at(now), slow, 0.0);
+        let mut seen = |now| rivals.refused(Some(&holder), at(now), slow, 0.0);
         let Follow::TryAt(next) = seen(100) else {
             panic!("it may be one of many");
         };
-        assert_eq!(next, at(100) + LONGEST_PAUSE);
+        assert_eq!(next, at(100) + MAX_PAUSE);
         assert!(!is_watched(seen(300)));
         assert!(!is_watched(seen(570)));
         assert!(is_watched(seen(580)));
@@ -183,9 +196,9 @@ mod tests {
         assert!(!turn(&mut rivals));
         for _ in 0..3 {
             let chances = std::iter::from_fn(|| (!turn(&mut rivals)).then_some(()));
-            assert_eq!(chances.count() + 1, CHANCES as usize);
+            assert_eq!(chances.count() + 1, MAX_LOST_POLLS as usize);
             let races = std::iter::from_fn(|| turn(&mut rivals).then_some(()));
-            assert_eq!(races.count() + 1, RACES as usize);
+            assert_eq!(races.count() + 1, MAX_LOST_RACES as usize);
         }
     }
 }

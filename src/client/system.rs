@@ -1,4 +1,4 @@
-//! The host for real: the system's clock and the threads of the runtime.
+//! The real host: the system's clock and the threads of the runtime.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -12,10 +12,11 @@ use tokio::time::sleep;
 use super::host::{Host, Moment};
 use crate::lock::time::boot_time;
 
-/// The runtime's timers stand still while the machine is suspended. So somebody looks at the clock
-/// that does not, as long as anyone sleeps, and wakes all of them when it has jumped.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-const JUMP: Duration = Duration::from_millis(100);
+/// How often a suspend of the machine is looked for. The runtime's timers stand still during one, so
+/// while anything sleeps, a task compares clocks and wakes all sleepers after a suspend.
+const SUSPEND_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// A suspend that is shorter than this is ignored.
+const MIN_SUSPEND: Duration = Duration::from_millis(100);
 
 pub struct SystemHost {
     runtime: Handle,
@@ -84,27 +85,27 @@ impl Drop for Asleep {
 }
 
 async fn watch(sleepers: Arc<Sleepers>) {
-    let mut lead = suspended();
+    let mut before = suspended();
     loop {
-        sleep(LOOK_EVERY).await;
+        sleep(SUSPEND_CHECK_INTERVAL).await;
         let now = suspended();
-        if now > lead + JUMP {
+        if now > before + MIN_SUSPEND {
             sleepers.jumped.notify_waiters();
         }
-        lead = now;
+        before = now;
         if sleepers.count.load(Ordering::SeqCst) == 0 {
             sleepers.watched.store(false, Ordering::SeqCst);
-            // Somebody may have come just before, and relied on this one.
-            let taken_over = sleepers.count.load(Ordering::SeqCst) == 0
+            // A sleeper may have come just before, and relied on this task.
+            let is_done = sleepers.count.load(Ordering::SeqCst) == 0
                 || sleepers.watched.swap(true, Ordering::SeqCst);
-            if taken_over {
+            if is_done {
                 return;
             }
         }
     }
 }
 
-/// How much further the clock is that counts suspend.
+/// How long the machine has been suspended since the first call.
 fn suspended() -> Duration {
     static START: LazyLock<(Duration, Instant)> = LazyLock::new(|| (boot_time(), Instant::now()));
     let (boot, instant) = *START;
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_jump_of_the_clock_is_noticed_by_those_asleep() {
+    async fn sleepers_look_at_the_clock_again_after_a_suspend() {
         let host = SystemHost::new(Handle::current());
         let past = host.now();
         let sleeping = tokio::spawn(host.sleep_until(past + Duration::from_secs(3600)));

@@ -1,18 +1,19 @@
-//! Waiting for a lock: attempts, back-off, and what makes an attempt come earlier.
+//! Waiting for a lock: attempts, back-off, and the events that cause an earlier attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::acquire::{Attempt, Failure, Settled};
 use super::host::Moment;
 use super::queue::Waiter;
 use super::rivals::{Follow, Rivals};
 #[cfg(test)]
 use super::simulation::mutation::Mutation;
-use super::{Attempt, Client, Grant, Settled, aborted, closed};
+use super::{Client, Grant, aborted, closed, timeout};
 use crate::backend::Holder;
-use crate::error::{Error, ErrorCode};
+use crate::error::{Cause, Error, ErrorCode};
 use crate::lock::retry::RetryPolicy;
 use crate::lock::{Key, Ttl};
 
@@ -20,23 +21,40 @@ use crate::lock::{Key, Ttl};
 pub struct WaitPolicy {
     pub retry: RetryPolicy,
     pub max_retries: u32,
-    /// Nothing: as long as it takes.
+    /// None to wait for as long as it takes.
     pub timeout: Option<Duration>,
 }
 
-/// A store that answers at once must not be asked in a busy loop.
-const MIN_DELAY: Duration = Duration::from_millis(1);
-/// Nor when clocks differ a little about when the holder's time is over.
-const MIN_DELAY_OF_EXPIRY: Duration = Duration::from_millis(5);
+impl Default for WaitPolicy {
+    fn default() -> Self {
+        Self {
+            retry: RetryPolicy::default(),
+            max_retries: 10,
+            timeout: Some(Duration::from_secs(5)),
+        }
+    }
+}
 
-/// What a wait has used up of its limits.
+/// The shortest pause between two attempts, so that a fast store is not asked in a busy loop.
+const MIN_DELAY: Duration = Duration::from_millis(1);
+/// The shortest pause before an attempt that expects the holder's lock to have expired. Clocks differ
+/// a little.
+const MIN_EXPIRY_DELAY: Duration = Duration::from_millis(5);
+
+/// How often in a row a wait repeats an attempt that was lost with its connection. A server that
+/// restarts ends all connections, and the loss of each is noticed by an attempt of its own.
+const MAX_REPEATS: u32 = 4;
+/// The pause before the first such repetition. It doubles each time.
+const LOST_ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// How much of its limits a wait has used.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// Nothing: a single attempt.
-    policy: Option<WaitPolicy>,
-    started: Moment,
+    /// None for a single attempt.
+    pub(super) policy: Option<WaitPolicy>,
+    pub(super) started: Moment,
     pub attempts: u32,
-    /// Attempts that the back-off allowed; those that something else caused are free.
+    /// Attempts that the back-off caused. Attempts with another cause do not count.
     retries: u32,
     next_retry: Moment,
 }
@@ -60,11 +78,11 @@ impl Progress {
         Some(self.started + self.policy?.timeout?)
     }
 
-    fn is_over(&self, now: Moment) -> bool {
+    pub(super) fn is_over(&self, now: Moment) -> bool {
         self.deadline().is_some_and(|deadline| now >= deadline)
     }
 
-    /// After a failed attempt. Whether another one may follow.
+    /// Counts a failed attempt. Returns whether another one may follow.
     fn count(&mut self, policy: &WaitPolicy, now: Moment, random: f64) -> bool {
         if now < self.next_retry {
             return true;
@@ -83,7 +101,7 @@ impl Progress {
     }
 }
 
-/// Who wants which lock.
+/// The lock that a caller wants.
 pub(super) struct Wanted<'a> {
     pub key: &'a Key,
     pub ttl: Ttl,
@@ -91,50 +109,43 @@ pub(super) struct Wanted<'a> {
     pub cancel: Option<&'a CancellationToken>,
 }
 
-/// How an attempt went, for a wait.
-enum Tried {
-    Granted(Grant),
-    Refused(Option<Holder>),
-    Ended(Settled<Option<Grant>>),
-}
-
-/// What comes after an attempt.
+/// What causes the next attempt.
 struct Next {
-    /// When the holder's time is over.
+    /// When the holder's lock expires.
     expiry: Option<Moment>,
     follow: Follow,
 }
 
 impl Client {
-    /// Tries until the lock is ours, or a limit is reached. Nothing when a single attempt failed.
+    /// Tries until the lock is acquired or a limit is reached. None if a single attempt was refused.
     pub(super) async fn wait(
         self: &Arc<Self>,
         wanted: &Wanted<'_>,
         progress: &mut Progress,
     ) -> Settled<Option<Grant>> {
-        let (ticket, releases) = (self.queues.ticket(), self.queues.releases());
-        // Who waits already comes first.
-        let behind = progress.policy.is_some() && self.queues.is_waited_for(wanted.key);
-        let holder = if behind {
+        let Some(policy) = progress.policy else {
+            return match self.try_once(wanted, progress).await {
+                Attempt::Granted(grant) => Ok(Some(grant)).into(),
+                Attempt::Refused(_) => Ok(None).into(),
+                Attempt::Failed(failure) => failure.into(),
+            };
+        };
+        let arrival = self.queues.arrive(wanted.key);
+        let holder = if arrival.is_behind {
             progress.attempts += 1;
             None
         } else {
             match self.try_once(wanted, progress).await {
-                Tried::Granted(grant) => return Ok(Some(grant)).into(),
-                Tried::Refused(holder) => holder,
-                Tried::Ended(settled) => return settled,
+                Attempt::Granted(grant) => return Ok(Some(grant)).into(),
+                Attempt::Refused(holder) => holder,
+                Attempt::Failed(failure) => return failure.into(),
             }
         };
-        let Some(policy) = progress.policy else {
-            return Ok(None).into();
-        };
-        let waiter = self.queues.join(wanted.key, ticket);
-        if behind {
-            waiter.ask_first(self.host.now());
-        } else if self.queues.releases() != releases {
-            self.queues.released(wanted.key);
+        let waiter = self.queues.join(wanted.key, &arrival);
+        if arrival.is_behind {
+            waiter.wake_first(self.host.now());
         }
-        // In a box: most calls need not wait, and their future stays small.
+        // Boxed, because most calls need not wait: their future stays small.
         Box::pin(self.wait_in_queue(wanted, progress, &policy, waiter, holder)).await
     }
 
@@ -150,15 +161,21 @@ impl Client {
         let mut rivals = Rivals::default();
         loop {
             let now = self.host.now();
-            if !progress.count(policy, now, self.host.random()) {
-                return Err(self.timed_out(wanted.key, policy, progress)).into();
+            let refused_by = holder.take();
+            if let Some(holder) = &refused_by {
+                waiter.note_lease(now + holder.free_in, holder.label.clone());
             }
-            let expiry = holder.map(|holder| now + holder.free_in.max(MIN_DELAY_OF_EXPIRY));
+            if !progress.count(policy, now, self.host.random()) {
+                return Err(self.timed_out(wanted.key, progress, &waiter)).into();
+            }
+            let expiry = refused_by
+                .as_ref()
+                .map(|holder| now + holder.free_in.max(MIN_EXPIRY_DELAY));
             let took = now.since(asked);
-            let mut follow = rivals.refused(holder.take(), now, took, self.host.random());
-            // Where nothing can be watched, the back-off alone says when to try.
+            let mut follow = rivals.refused(refused_by.as_ref(), now, took, self.host.random());
+            // If the store has no watch, only the back-off says when to try.
             if matches!(follow, Follow::TryAt(_))
-                && (self.backend.is_local() || self.backend.watch(wanted.key).is_none())
+                && (self.capabilities.is_local || self.backend.watch(wanted.key).is_none())
             {
                 follow = Follow::watch_soon(now);
             }
@@ -168,24 +185,24 @@ impl Client {
                 Err(error) => return Err(error).into(),
             };
             if !may_try {
-                waiter.ask_first(self.host.now());
+                waiter.wake_first(self.host.now());
                 progress.attempts = progress.attempts.saturating_add(1);
                 continue;
             }
             asked = self.host.now();
-            waiter.tries(asked);
+            waiter.note_attempt(asked);
             match self.try_once(wanted, progress).await {
-                Tried::Granted(grant) => {
+                Attempt::Granted(grant) => {
                     waiter.succeed();
                     return Ok(Some(grant)).into();
                 }
-                Tried::Refused(by) => holder = by,
-                Tried::Ended(settled) => return settled,
+                Attempt::Refused(by) => holder = by,
+                Attempt::Failed(failure) => return failure.into(),
             }
         }
     }
 
-    /// Returns when an attempt is due: whether it is this waiter's to make.
+    /// Returns when an attempt is due, with whether this waiter is the one that makes it.
     async fn until_due(
         &self,
         wanted: &Wanted<'_>,
@@ -204,16 +221,13 @@ impl Client {
         loop {
             let now = self.host.now();
             if progress.is_over(now) {
-                let policy = progress.policy.as_ref();
-                return Err(policy.map_or_else(closed, |policy| {
-                    self.timed_out(wanted.key, policy, progress)
-                }));
+                return Err(self.timed_out(wanted.key, progress, waiter));
             }
             let first = waiter.is_first();
             let retry_is_due = now >= progress.next_retry;
             if first {
-                let asked = waiter.take_request();
-                if asked || retry_is_due || due.is_some_and(|due| now >= due) {
+                let is_woken = waiter.take_wake_up();
+                if is_woken || retry_is_due || due.is_some_and(|due| now >= due) {
                     return Ok(true);
                 }
                 if watch_at.is_some_and(|at| now >= at) {
@@ -237,55 +251,82 @@ impl Client {
         }
     }
 
-    async fn try_once(self: &Arc<Self>, wanted: &Wanted<'_>, progress: &mut Progress) -> Tried {
+    /// Makes an attempt. A wait repeats it if it was lost with its connection: the server may be
+    /// restarting, and the next attempt is not sent before there is a new connection. What the lost
+    /// attempt may have acquired is released in the background.
+    async fn try_once(self: &Arc<Self>, wanted: &Wanted<'_>, progress: &mut Progress) -> Attempt {
+        match self.attempt_once(wanted, progress).await {
+            Attempt::Failed(failure) if progress.policy.is_some() && was_lost(&failure) => {
+                Box::pin(self.try_again(wanted, progress)).await
+            }
+            attempt => attempt,
+        }
+    }
+
+    async fn try_again(self: &Arc<Self>, wanted: &Wanted<'_>, progress: &mut Progress) -> Attempt {
+        let mut pause = LOST_ATTEMPT_PAUSE;
+        let mut repeated = 0;
+        loop {
+            tokio::select! {
+                biased;
+                error = self.stopped(wanted.cancel) => return Attempt::Failed(error.into()),
+                error = self.until_over(progress) => return Attempt::Failed(error.into()),
+                () = self.host.sleep_until(self.host.now() + pause) => {}
+            }
+            pause *= 2;
+            repeated += 1;
+            match self.attempt_once(wanted, progress).await {
+                Attempt::Failed(failure) if repeated < MAX_REPEATS && was_lost(&failure) => {}
+                attempt => return attempt,
+            }
+        }
+    }
+
+    /// Makes an attempt, and undoes it if nobody wants its outcome any more.
+    async fn attempt_once(
+        self: &Arc<Self>,
+        wanted: &Wanted<'_>,
+        progress: &mut Progress,
+    ) -> Attempt {
         progress.attempts = progress.attempts.saturating_add(1);
         let (key, ttl) = (wanted.key, wanted.ttl);
         let mut attempt = Box::pin(Arc::clone(self).attempt(key.clone(), ttl, wanted.caller));
-        let gave_up = tokio::select! {
+        let answer = tokio::select! {
             biased;
-            settled = &mut attempt => Ok(settled),
+            answer = &mut attempt => Ok(answer),
             error = self.stopped(wanted.cancel) => Err(error),
             error = self.until_over(progress) => Err(error),
         };
-        let settled = match gave_up {
-            Ok(settled) => settled,
+        let grant = match answer {
+            Ok(Attempt::Granted(grant)) => grant,
+            Ok(other) => return other,
             Err(error) => {
-                return Tried::Ended(Settled {
-                    result: Err(error),
+                return Attempt::Failed(Failure {
+                    error,
                     undo: Some(self.undo_when_done(key.clone(), ttl, attempt)),
                 });
             }
         };
-        match settled.result {
-            Ok(Attempt::Granted(grant)) => {
-                let unwanted = wanted.cancel.is_some_and(CancellationToken::is_cancelled);
-                #[cfg(test)]
-                let unwanted = unwanted && !Mutation::CancelForgotten.is_on();
-                // The answer may have come when the lock's time was over.
-                let late = self.host.now() >= grant.valid_until;
-                if !unwanted && !late {
-                    return Tried::Granted(grant);
-                }
-                let undo = self.undo(grant.lock_id, key, ttl);
-                if late && !unwanted {
-                    return Tried::Refused(None);
-                }
-                Tried::Ended(Settled {
-                    result: Err(aborted()),
-                    undo: Some(undo),
-                })
-            }
-            Ok(Attempt::Refused(holder)) => Tried::Refused(holder),
-            Err(error) => Tried::Ended(Settled {
-                result: Err(error),
-                undo: settled.undo,
-            }),
+        let is_unwanted = wanted.cancel.is_some_and(CancellationToken::is_cancelled);
+        #[cfg(test)]
+        let is_unwanted = is_unwanted && !Mutation::CancelForgotten.is_on();
+        if is_unwanted {
+            return Attempt::Failed(Failure {
+                error: aborted(),
+                undo: Some(self.undo(grant.lock_id, key, ttl)),
+            });
         }
+        // The answer may have arrived after the lock's validity ended.
+        if self.host.now() >= grant.valid_until {
+            drop(self.undo(grant.lock_id, key, ttl));
+            return Attempt::Refused(None);
+        }
+        Attempt::Granted(grant)
     }
 
-    /// Resolves when the time is up while an attempt is under way.
+    /// Resolves when the wait's time is up, while an attempt is under way.
     async fn until_over(&self, progress: &Progress) -> Error {
-        let (Some(deadline), Some(policy)) = (progress.deadline(), &progress.policy) else {
+        let Some(deadline) = progress.deadline() else {
             return std::future::pending().await;
         };
         #[cfg(test)]
@@ -293,45 +334,10 @@ impl Client {
             return std::future::pending().await;
         }
         self.host.sleep_until(deadline).await;
-        let error = Error::new(
-            ErrorCode::AcquisitionTimeout,
-            format!(
-                "Failed to acquire lock after {} attempts{}: the store did not answer the last one",
-                progress.attempts,
-                within(policy)
-            ),
-        );
-        match self.backend.obstacle() {
-            Some(obstacle) => Error {
-                message: format!("{}. {}", error.message, obstacle.message),
-                ..error
-            }
-            .because_of(obstacle),
-            None => error,
-        }
+        timeout::unanswered(progress, self.host.now(), self.backend.obstacle())
     }
 
-    /// Who waits for a lock inside of which it was called waits for itself. Here only the lock is
-    /// known, not who called whom.
-    fn timed_out(&self, key: &Key, policy: &WaitPolicy, progress: &Progress) -> Error {
-        let why = if self.holds_since(key, progress.started) {
-            "this process holds it itself, since before this call. If the call was made inside that \
-             lock(), hold() or lead(), it waits for itself, as a lock is not reentrant. Else try"
-        } else {
-            "another holds it. Try"
-        };
-        Error::new(
-            ErrorCode::AcquisitionTimeout,
-            format!(
-                "Failed to acquire lock after {} attempts{}: {why} later, \
-                 or raise acquisition.timeoutMs and acquisition.maxRetries",
-                progress.attempts,
-                within(policy)
-            ),
-        )
-    }
-
-    /// Resolves when nobody wants the lock any more, with what to tell the caller.
+    /// Resolves when nobody wants the lock any more, with the error for the caller.
     async fn stopped(&self, cancel: Option<&CancellationToken>) -> Error {
         let Some(cancel) = cancel else {
             self.closing.cancelled().await;
@@ -345,9 +351,11 @@ impl Client {
     }
 }
 
-fn within(policy: &WaitPolicy) -> String {
-    policy
-        .timeout
-        .map(|timeout| format!(" within {} ms", timeout.as_millis()))
-        .unwrap_or_default()
+/// Whether the connection was lost with the attempt in flight. An error that a user's own backend
+/// threw is never repeated but reported as it is.
+fn was_lost(failure: &Failure) -> bool {
+    let error = &failure.error;
+    error.code == ErrorCode::ServiceUnavailable
+        && error.outcome_unknown
+        && !matches!(error.cause, Some(Cause::Thrown(_)))
 }

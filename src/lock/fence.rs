@@ -4,16 +4,16 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// No fence above this is handed out.
+/// The largest fence that is issued.
 pub const FENCE_MAX: u64 = 900_000_000_000_000;
-/// Above this, acquiring warns.
+/// Acquiring a lock with a larger fence warns.
 pub const FENCE_WARN: u64 = 90_000_000_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
 impl Fence {
-    /// A fence read from a store; one that this library cannot have written is refused.
+    /// Checks a fence that was read from a store. Fails if this library cannot have written it.
     pub fn from_stored(value: u64) -> Result<Self> {
         if value > FENCE_MAX {
             Err(overflow())
@@ -32,7 +32,7 @@ impl Fence {
         }
     }
 
-    /// The fence after `counter`, the last one handed out (0 when there was none).
+    /// Returns the fence after `counter`, which is the last one that was issued, or 0.
     pub fn after(counter: u64) -> Result<Self> {
         Self::from_stored(counter.saturating_add(1))
     }
@@ -42,7 +42,7 @@ impl Fence {
     }
 }
 
-/// What to report when a counter has reached the end of its range.
+/// The error of a counter that has reached the end of its range.
 pub fn overflow() -> Error {
     Error::internal(format!(
         "Fence counter overflow: the limit of {FENCE_MAX} is reached. Use a new key, or a new key prefix, for this resource"

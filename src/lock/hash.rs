@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::key::nfc;
 
-/// The first 24 hex characters of SHA-256 over the NFC form.
+/// Returns the first 24 hex characters of the SHA-256 of the NFC form.
 pub fn hash_key(value: &str) -> String {
     hex(&Sha256::digest(nfc(value).as_bytes())[..12])
 }

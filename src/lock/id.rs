@@ -1,9 +1,8 @@
-//! Lock ids: 16 bytes of a CSPRNG as 22 characters of base64url. These have room for four bits more,
-//! which a backend may use to tell where the lock is.
+//! Lock ids: 16 bytes of a CSPRNG as 22 characters of base64url. These have room for four more bits, in
+//! which a backend may encode where the lock is stored.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rand::Rng;
 
 use crate::error::{Error, Result};
 
@@ -28,10 +27,13 @@ pub struct LockId([u8; LOCK_ID_LENGTH]);
 
 impl LockId {
     pub fn generate() -> Self {
-        let mut random = [0u8; 16];
-        rand::rng().fill_bytes(&mut random);
+        Self::from_bytes(rand::random())
+    }
+
+    /// Makes the id of these bytes, which must not be predictable.
+    pub fn from_bytes(random: [u8; 16]) -> Self {
         let mut id = [b'A'; LOCK_ID_LENGTH];
-        // 16 bytes are 22 characters: the slice is never too small.
+        // 16 bytes make 22 characters, so the slice is never too small.
         let _ = URL_SAFE_NO_PAD.encode_slice(random, &mut id);
         Self(id)
     }
@@ -51,7 +53,7 @@ impl LockId {
         }
     }
 
-    /// A number below 16: the bits of the last character that are not random.
+    /// Returns the four bits of the last character that are not random.
     pub fn spare_bits(&self) -> usize {
         self.last() & SPARE
     }

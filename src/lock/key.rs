@@ -21,8 +21,8 @@ impl Key {
         if key.is_empty() {
             return Err(Error::invalid_argument("Key must not be empty"));
         }
-        // NFC can grow a string at most threefold and shrink it at most about elevenfold: what is
-        // far too long need not be normalised first.
+        // NFC makes a string at most three times longer and at most about eleven times shorter, so a key
+        // that is far too long need not be normalized first.
         if key.len() > MAX_KEY_LENGTH_BYTES * 16 {
             return Err(too_long());
         }
@@ -59,7 +59,7 @@ pub(crate) fn nfc(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// How long a backend's storage keys may be, and what to leave free for suffixes.
+/// How long the storage keys of a backend may be, and how much room to leave for suffixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyBudget {
     pub limit_bytes: usize,
@@ -67,25 +67,12 @@ pub struct KeyBudget {
 }
 
 impl KeyBudget {
-    pub const REDIS: Self = Self {
-        limit_bytes: 1000,
-        reserve_bytes: 26,
-    };
-    pub const POSTGRES: Self = Self {
-        limit_bytes: 1700,
-        reserve_bytes: 0,
-    };
-    pub const FIRESTORE: Self = Self {
-        limit_bytes: 1500,
-        reserve_bytes: 0,
-    };
-
     fn fits(&self, bytes: usize) -> bool {
         bytes.saturating_add(self.reserve_bytes) <= self.limit_bytes
     }
 }
 
-/// `prefix:key`, or its hashed form when that is longer than the budget.
+/// Returns `prefix:key`, or its hashed form if that exceeds the budget.
 pub fn storage_key(prefix: &str, key: &str, budget: KeyBudget) -> Result<String> {
     let (prefixed, prefix_len) = prefixed(prefix, key, budget)?;
     if budget.fits(prefixed.len()) {
@@ -94,13 +81,13 @@ pub fn storage_key(prefix: &str, key: &str, budget: KeyBudget) -> Result<String>
     hashed(&prefixed, prefix_len, budget)
 }
 
-/// The hashed form, whatever the length: for keys that must not appear as written.
+/// Returns the hashed form whatever the length, for keys that must not be stored as they are.
 pub fn hashed_storage_key(prefix: &str, key: &str, budget: KeyBudget) -> Result<String> {
     let (prefixed, prefix_len) = prefixed(prefix, key, budget)?;
     hashed(&prefixed, prefix_len, budget)
 }
 
-/// The full prefixed key and the length of its prefix, separator included.
+/// Returns the full prefixed key and the length of its prefix, including the separator.
 fn prefixed(prefix: &str, key: &str, budget: KeyBudget) -> Result<(String, usize)> {
     if key.is_empty() {
         return Err(Error::invalid_argument("Key must not be empty"));
@@ -147,6 +134,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const LARGE: KeyBudget = KeyBudget {
+        limit_bytes: 1000,
+        reserve_bytes: 26,
+    };
     const SMALL: KeyBudget = KeyBudget {
         limit_bytes: 60,
         reserve_bytes: 26,
@@ -155,11 +146,11 @@ mod tests {
     #[test]
     fn plain_and_empty_prefix() {
         assert_eq!(
-            storage_key("syncguard:", "a", KeyBudget::REDIS).unwrap(),
+            storage_key("syncguard:", "a", LARGE).unwrap(),
             "syncguard:a"
         );
-        assert_eq!(storage_key("", "a", KeyBudget::REDIS).unwrap(), "a");
-        assert_eq!(storage_key(":", "a", KeyBudget::REDIS).unwrap(), "a");
+        assert_eq!(storage_key("", "a", LARGE).unwrap(), "a");
+        assert_eq!(storage_key(":", "a", LARGE).unwrap(), "a");
     }
 
     #[test]

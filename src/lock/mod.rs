@@ -1,9 +1,10 @@
-//! What a lock is, without any I/O: keys, ids, fences, liveness, retry delays.
+//! What a lock is, without any I/O: keys, ids, labels, fences, liveness, retry delays.
 
 pub mod fence;
 pub mod hash;
 pub mod id;
 pub mod key;
+pub mod label;
 pub mod retry;
 pub mod time;
 pub mod ttl;
@@ -11,4 +12,5 @@ pub mod ttl;
 pub use fence::Fence;
 pub use id::LockId;
 pub use key::Key;
+pub use label::HolderLabel;
 pub use ttl::Ttl;

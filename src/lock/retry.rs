@@ -9,30 +9,41 @@ pub enum Backoff {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jitter {
     None,
-    /// Half of the delay is fixed, half is random.
+    /// Half of the delay is fixed, and half is random.
     Equal,
-    /// All of the delay is random.
+    /// The whole delay is random.
     Full,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetryPolicy {
     pub retry_delay_ms: f64,
-    /// A cap for the delay; infinite for none.
+    /// The longest delay. Infinite for no limit.
     pub max_delay_ms: f64,
     pub backoff: Backoff,
     pub jitter: Jitter,
 }
 
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            retry_delay_ms: 100.0,
+            max_delay_ms: f64::INFINITY,
+            backoff: Backoff::Exponential,
+            jitter: Jitter::Equal,
+        }
+    }
+}
+
 impl RetryPolicy {
-    /// The wait after the `attempt`-th failure (from 1), `random` being in `0.0..1.0`.
-    /// Never more than what is left; 0 with time left means: try again at once.
+    /// Returns the delay after the `attempt`-th failed attempt, which is 1 for the first. `random` is in
+    /// `0.0..1.0`. The delay never exceeds `remaining_ms`.
     pub fn delay_ms(&self, attempt: u32, remaining_ms: f64, random: f64) -> f64 {
         let base = match self.backoff {
             Backoff::Fixed => self.retry_delay_ms,
             Backoff::Exponential => {
                 let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
-                // Without the guard 0 * 2^1024 would be NaN.
+                // Without this check 0 * 2^1024 would be NaN.
                 if self.retry_delay_ms > 0.0 {
                     self.retry_delay_ms * 2f64.powi(exponent)
                 } else {

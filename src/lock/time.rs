@@ -1,18 +1,18 @@
-//! Time: the one liveness rule and the clocks it is asked with.
+//! Time: the rule that says whether a lock is live, and the clocks to use with it.
 
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long past its expiry a lock still counts as held, to allow for clocks that differ.
+/// How long a lock counts as held after its expiry, to allow for clocks that differ.
 pub const TIME_TOLERANCE_MS: u64 = 1000;
 
-/// The only rule of liveness; every backend asks it, in Rust or as the same expression in its store.
+/// Whether a lock is live. Every backend uses this rule, here or as the same expression in its store.
 pub fn is_live(expires_at_ms: u64, now_ms: u64, tolerance_ms: u64) -> bool {
     expires_at_ms.saturating_add(tolerance_ms) > now_ms
 }
 
-/// Unix time of the host's clock.
+/// Returns the Unix time of the host's clock.
 pub fn system_now_ms() -> u64 {
     let since_epoch = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -20,13 +20,13 @@ pub fn system_now_ms() -> u64 {
     u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Time since some start that never goes back and, where the system has such a clock, counts the
-/// time that the machine was suspended.
+/// Returns the time since an arbitrary start. It never goes back and, if the system has such a clock,
+/// includes the time that the machine was suspended.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 pub fn boot_time() -> Duration {
     #[cfg(not(target_vendor = "apple"))]
     const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
-    // On macOS the monotonic clock goes on during sleep, other than the one of `Instant`.
+    // On macOS the monotonic clock continues during sleep, unlike the one that `Instant` uses.
     #[cfg(target_vendor = "apple")]
     const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
     let time = rustix::time::clock_gettime(CLOCK);
@@ -34,7 +34,7 @@ pub fn boot_time() -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The same: `Instant`, or the clock that the program has set if that is further.
+/// Returns the time of `Instant` or of [`COARSE_CLOCK`], whichever is further.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 pub fn boot_time() -> Duration {
     static START: LazyLock<(Instant, Duration)> = LazyLock::new(|| (Instant::now(), coarse()));
@@ -46,14 +46,14 @@ pub fn boot_time() -> Duration {
     instant.elapsed().max(coarse)
 }
 
-/// A clock that counts suspend but is coarse, for systems where the standard library has no better
-/// one: it corrects a finer one.
+/// A clock that includes suspends but is coarse, for systems where the standard library has none. It
+/// corrects `Instant`, which is finer.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 pub static COARSE_CLOCK: std::sync::OnceLock<fn() -> Duration> = std::sync::OnceLock::new();
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 const COARSE_TICK: Duration = Duration::from_millis(16);
 
-/// Unix time that never steps: the host's clock when it was made, then the monotonic one.
+/// Unix time that never jumps: it starts with the host's clock and continues with the monotonic one.
 #[derive(Debug, Clone, Copy)]
 pub struct SteadyClock {
     started_at_ms: u64,

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// A hundred years: an expiry stays an exact number in JavaScript and in every store.
+/// A hundred years. With this limit an expiry is an exact number in JavaScript and in every store.
 pub const MAX_TTL_MS: u64 = 100 * 366 * 24 * 60 * 60 * 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ttl(u64);
 
 impl Ttl {
-    /// From a JavaScript number.
+    /// Converts a JavaScript number.
     pub fn from_number(ms: f64) -> Result<Self> {
         if ms.fract() == 0.0 && ms >= 1.0 && ms <= MAX_TTL_MS as f64 {
             Ok(Self(ms as u64))
@@ -22,7 +22,7 @@ impl Ttl {
         }
     }
 
-    /// Nothing for no time at all.
+    /// Rounds up to whole milliseconds. None for a duration of zero.
     pub fn rounded_up(duration: Duration) -> Option<Self> {
         let ms = duration.as_nanos().div_ceil(1_000_000);
         let ms = u64::try_from(ms).unwrap_or(MAX_TTL_MS).min(MAX_TTL_MS);

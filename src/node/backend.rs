@@ -13,9 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::bridge::Completions;
 use super::calls;
+use super::environment::Environment;
+use super::exit;
 use super::hold::Held;
-use super::owed::{Outcome, Owed, conclude};
-use super::panics::contain;
+use super::operation::{Operation, Outcome, conclude};
+use super::panics::catch_panic;
 use super::reply::{self, Reply};
 use crate::backend::{Backend, LookupQuery};
 use crate::client::Client;
@@ -24,11 +26,11 @@ use crate::client::parked::{Outside, Parked};
 use crate::error::{Error, Result};
 use crate::lock::{Key, LockId, Ttl};
 
-/// A reply, or the id under which it will come.
+/// A reply, or the id under which it will follow.
 #[napi]
 pub type Answer = Either<String, f64>;
 
-/// As a class: what is called once in a while. What every lock calls, [`calls`] makes of it.
+/// The operations that are called now and then, as a class. [`calls`] has those that every lock calls.
 #[napi]
 pub struct NativeBackend(pub(super) Arc<Operations>);
 
@@ -45,9 +47,12 @@ pub struct Operations {
     pub(super) client: Arc<Client>,
     pub(super) completions: Arc<Completions>,
     pub(super) runtime: Handle,
-    /// Whether JavaScript takes what is ready after each call by itself.
+    /// Whether JavaScript takes the replies that are ready after each call, without a wake-up.
     pub(super) taken_at_once: bool,
+    /// Whether others can see its locks, so that they must not be left behind.
+    pub(super) is_shared: bool,
     pub(super) held: Arc<Held>,
+    pub(super) environment: Arc<Environment>,
 }
 
 impl Operations {
@@ -59,7 +64,7 @@ impl Operations {
         self.here(|| self.poll_once(Outside::Host, operation, cancel))
     }
 
-    /// An operation that is a single call of the backend.
+    /// Starts an operation that is a single call of the backend.
     pub(super) fn start_single(
         &self,
         operation: impl Future<Output = Outcome> + Send + 'static,
@@ -69,45 +74,47 @@ impl Operations {
     }
 
     pub(super) fn outside_of_single(&self) -> Outside {
-        if self.client.has_own_threads() {
+        if self.client.capabilities().has_own_threads {
             Outside::Waker
         } else {
             Outside::Host
         }
     }
 
-    /// What `work` wakes goes on here too, before this returns: a lock that is given back is with
-    /// the next who waits for it without a detour.
+    /// Runs `work` and the operations that it wakes on this thread, so that a lock that is released
+    /// reaches its next waiter without a detour.
     pub(super) fn here<T>(&self, work: impl FnOnce() -> T) -> T {
         let done = self.completions.in_turn(&self.runtime, work);
         self.bring_replies();
         done
     }
 
-    /// After a turn, if there are any.
+    /// Has the replies of a turn brought to JavaScript, if there are any.
     pub(super) fn bring_replies(&self) {
         if !self.taken_at_once {
             self.completions.wake_if_ready();
         }
     }
 
-    /// Polls once here: what can be answered at once is, and a request is on its way before the
-    /// call returns. The rest waits until it can go on.
+    /// Polls the operation once on this thread. It is answered at once if that is possible, and its
+    /// request is sent before the call returns. Then it is parked until it is woken.
     pub(super) fn poll_once(
         &self,
         outside: Outside,
         operation: impl Future<Output = Outcome> + Send + 'static,
         cancel: Option<CancellationToken>,
     ) -> Answer {
-        let mut operation = Box::pin(Owed::new(operation));
+        let mut operation = Box::pin(Operation::new(operation));
         let host = Arc::clone(self.client.host());
         let parked = Parked::new(Arc::clone(&host), self.runtime.clone(), outside);
         let waker = Waker::from(Arc::clone(&parked));
         let mut context = Context::from_waker(&waker);
         // A panic must not unwind into Node.
-        let polled = contain(|| operation.as_mut().poll_for_outcome(&mut context));
+        let polled = catch_panic(|| operation.as_mut().poll_for_outcome(&mut context));
         let answered = match polled {
-            Some(Poll::Ready(Outcome { reply, undo: None })) => return Either::A(reply.deliver()),
+            Some(Poll::Ready(Outcome { reply, undo: None })) => {
+                return Either::A(self.at_once(reply));
+            }
             Some(Poll::Ready(Outcome {
                 reply,
                 undo: Some(undo),
@@ -123,11 +130,23 @@ impl Operations {
         match answered {
             Some((reply, undo)) => host.spawn(Box::pin(conclude(reply, undo, pending))),
             None => {
-                operation.as_mut().owe(pending);
+                operation.as_mut().reply_through(pending);
                 parked.park(operation);
             }
         }
         Either::B(id as f64)
+    }
+
+    fn at_once(&self, reply: Reply) -> String {
+        if self.is_shared {
+            let id = self.completions.next_id();
+            return self.completions.outbox.hand_over_at_once(id, reply);
+        }
+        let (text, unclaimed) = reply.into_parts();
+        if let Some(lock) = unclaimed {
+            lock.claim();
+        }
+        text
     }
 
     pub fn acquire(&self, key: &str, ttl_ms: f64, cancellable: bool) -> Answer {
@@ -154,7 +173,7 @@ impl Operations {
         })
     }
 
-    /// `key` is a hint that wakes a waiting caller of this process.
+    /// With `key` a waiter of this process is woken.
     pub fn release(&self, lock_id: &str, key: Option<&str>) -> Answer {
         checked(LockId::parse(lock_id), |lock_id| {
             let client = Arc::clone(&self.client);
@@ -168,10 +187,10 @@ impl Operations {
 }
 
 pub(super) fn failed(error: Error) -> Answer {
-    Either::A(Reply::from(error).deliver())
+    Either::A(reply::error(&error))
 }
 
-/// Runs the operation when its arguments are right, else answers with what is wrong.
+/// Runs the operation if its arguments are valid. Otherwise answers with the error.
 pub(super) fn checked<T>(arguments: Result<T>, start: impl FnOnce(T) -> Answer) -> Answer {
     match arguments {
         Ok(arguments) => start(arguments),
@@ -187,7 +206,7 @@ fn id_and_ttl(lock_id: &str, ttl_ms: f64) -> Result<(LockId, Ttl)> {
     Ok((LockId::parse(lock_id)?, Ttl::from_number(ttl_ms)?))
 }
 
-/// From a JavaScript number; nonsense is 0, and far beyond any wait is a century.
+/// Converts milliseconds from JavaScript. An invalid number is 0, and the longest duration a century.
 pub(super) fn milliseconds(ms: f64) -> Duration {
     Duration::from_millis((ms as u64).min(crate::lock::ttl::MAX_TTL_MS))
 }
@@ -197,13 +216,13 @@ impl NativeBackend {
     /// `acquire`, `release`, `hold`, `heldFor` and `endHold`.
     #[napi(ts_return_type = "{
     acquire(key: string, ttlMs: number, cancellable: boolean): Answer
-    /** `key` is a hint that wakes a waiting caller of this process. */
+    /** With `key` a waiter of this process is woken. */
     release(lockId: string, key: string | null): Answer
-    /** Without `limits` the wait has the default ones. `caller`: see `Backend::acquire_for`. */
+    /** Without `limits` the wait has the default limits. `caller`: see `AcquireRequest::caller`. */
     hold(key: string, ttlMs: number, wait: boolean, autoExtend: boolean, cancellable: boolean, caller: number, limits: Float64Array | null): Answer
-    /** For how many milliseconds the lock is still surely held; negative when it is not. */
+    /** Returns for how many milliseconds the lock is certainly still held. Negative if it is not. */
     heldFor(number: number): number
-    /** Gives the lock back; unless `knowsLoss` only while it is surely held, else answers `!`. `takes`: who waits may be answered along with this, as `1id,reply`. */
+    /** Releases the lock. Answers `!` if it is not certainly held any more, unless `knowsLoss`. With `takes` a waiter may be answered along with this, as `1id,reply`. */
     endHold(number: number, takes: boolean, knowsLoss: boolean): Answer
   }")]
     pub fn calls<'env>(&self, env: &'env Env) -> napi::Result<Object<'env>> {
@@ -252,7 +271,7 @@ impl NativeBackend {
         )
     }
 
-    /// A page of the live locks.
+    /// Lists a page of the live locks.
     #[napi]
     pub fn list(&self, after: Option<String>, limit: u32) -> Answer {
         let client = Arc::clone(&self.client);
@@ -274,7 +293,7 @@ impl NativeBackend {
         })
     }
 
-    /// What there is to know of the store.
+    /// Describes the store.
     #[napi]
     pub fn report(&self) -> Answer {
         let client = Arc::clone(&self.client);
@@ -284,19 +303,19 @@ impl NativeBackend {
         )
     }
 
-    /// Whether who waits is told of a release.
+    /// Whether waiters are notified of a release.
     #[napi]
     pub fn can_watch(&self) -> bool {
         Key::new("any").is_ok_and(|key| self.backend.watch(&key).is_some())
     }
 
-    /// The engine's time in milliseconds, as in `validUntil`.
+    /// Returns the engine's time in milliseconds, as in `validUntil`.
     #[napi]
     pub fn now(&self) -> f64 {
         reply::milliseconds(self.client.host().now()) as f64
     }
 
-    /// Says something under the id that it returns when the engine's time has come there.
+    /// Sends an empty reply, under the id that it returns, when the engine's time reaches `at_ms`.
     #[napi]
     pub fn alarm(&self, at_ms: f64) -> f64 {
         let id = self.completions.next_id();
@@ -314,19 +333,35 @@ impl NativeBackend {
         id as f64
     }
 
-    /// Whether it needs JavaScript to take what is ready after each call.
+    /// Lets the end of the process release what this backend holds, unless that needs JavaScript, which
+    /// has ended by then.
+    #[napi]
+    pub fn release_on_exit(&self) {
+        self.held.release_on_exit();
+        if !self.taken_at_once {
+            exit::register(&self.client);
+        }
+    }
+
+    /// Whether JavaScript has to take the replies that are ready after each call.
     #[napi]
     pub fn is_served_here(&self) -> bool {
         self.taken_at_once
     }
 
-    /// Nobody waits for the operation any more: a lock that it acquired is given back.
+    /// Cancels the operation. A lock that it acquires is released.
     #[napi]
     pub fn cancel(&self, id: f64) {
         self.here(|| self.completions.cancel(id as u64));
     }
 
-    /// Makes the tables of a database.
+    /// Returns the SQL that `setup` runs. Null if the store needs none.
+    #[napi]
+    pub fn schema(&self) -> Option<String> {
+        self.backend.schema()
+    }
+
+    /// Creates the tables of a database.
     #[napi]
     pub fn setup(&self) -> Answer {
         let client = Arc::clone(&self.client);

@@ -1,107 +1,127 @@
-//! The way back into JavaScript: one queue and one wake-up for everything that is ready.
+//! The way back into JavaScript: one queue and one wake-up for all replies that are ready.
 
-use std::cell::Cell;
-use std::ptr;
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use napi::Env;
-use napi::bindgen_prelude::{Either, FnArgs, Function};
-use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
+use napi::bindgen_prelude::{Either, Function, JsValue, Unknown};
 use napi_derive::napi;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use super::environment::Environment;
 use super::event_loop;
 use super::host::JavascriptHost;
-use super::panics::contain;
+use super::outbox::{Outbox, ROOM, Shared};
+use super::panics::catch_panic;
 use super::questions::Questions;
-use super::queue::Queue;
+use super::recipient::{CalledFrom, Recipient};
 use super::reply::Reply;
 use super::runtime::runtime;
 use crate::client::parked;
 use crate::error::Error;
-use crate::event_loop::EventLoop;
+use crate::net::event_loop::EventLoop;
 
 /// JavaScript sees `[id, reply, id, reply, …]`.
 #[napi]
 pub type Batch = Vec<Either<f64, String>>;
-type Wake = ThreadsafeFunction<(), (), FnArgs<(Batch,)>, napi::Status, false, true>;
 
-/// The id of what is no reply: no operation has it. A letter says what it is.
+/// The id of messages that are no replies. A letter says what a message is.
 const MESSAGE: u64 = 0;
 
-/// One for each JavaScript context (the main thread, a worker).
+/// One bridge for each JavaScript context: the main thread, a worker.
 #[napi]
 pub struct Bridge {
+    id: u64,
     pub(super) completions: Arc<Completions>,
     pub(super) event_loop: Option<Arc<dyn EventLoop>>,
     pub(super) questions: Arc<Questions>,
     pub(super) host: Arc<JavascriptHost>,
+    pub(super) environment: Arc<Environment>,
     runtime: Handle,
+    receipts: Shared,
 }
 
 #[napi]
 impl Bridge {
-    /// `on_replies` takes a batch as its arguments.
-    #[napi(constructor)]
-    pub fn new(
-        env: Env,
-        on_batch: Function<FnArgs<(Batch,)>, ()>,
-        on_replies: Function<(), ()>,
-    ) -> napi::Result<Self> {
+    /// `on_replies` takes a batch as its arguments. JavaScript keeps the function: see [`Recipient`].
+    #[napi(
+        constructor,
+        ts_args_type = "onReplies: (...batch: Array<number | string>) => void"
+    )]
+    pub fn new(env: Env, on_replies: Function<(), ()>) -> napi::Result<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let runtime = runtime()
             .map_err(|error| napi::Error::from_reason(error.message))?
             .handle()
             .clone();
-        let queue = Arc::new(Queue::default());
-        let ready = Arc::clone(&queue);
-        // Weak: an idle backend does not keep the process alive.
-        let wake = on_batch
-            .build_threadsafe_function::<()>()
-            .weak::<true>()
-            .build_callback(move |_| {
-                // A panic must not unwind into Node. What it kept from being taken is in the queue.
-                let batch =
-                    contain(|| batch(event_loop::serve(id).unwrap_or_else(|| ready.take())));
-                Ok(FnArgs::from((batch.unwrap_or_default(),)))
-            })?;
+        // SAFETY: JavaScript calls us with it. It stays on this thread until this object is dropped, or
+        // the event loop lets go of it: both before the environment ends.
+        let recipient = unsafe { Recipient::new(env, on_replies.raw()) };
+        let recipient =
+            recipient.ok_or_else(|| napi::Error::from_reason("No function was given"))?;
+        let recipient = Rc::new(recipient);
+        let (receipts, cells) = Shared::new(env)?;
+        let environment = Environment::current(env)?;
         let completions = Arc::new(Completions {
-            queue,
-            wake,
+            outbox: Outbox::new(cells),
+            bridge: id,
+            environment: Arc::clone(&environment),
             next_id: AtomicU64::new(MESSAGE + 1),
         });
-        let event_loop = event_loop::attach(id, env, &on_replies, Arc::clone(&completions));
+        let courier = Rc::new(Courier {
+            recipient: Rc::clone(&recipient),
+            completions: Arc::downgrade(&completions),
+        });
+        COURIERS.with_borrow_mut(|couriers| couriers.insert(id, courier));
+        let event_loop = event_loop::attach(id, env, &recipient, Arc::clone(&completions));
         Ok(Self {
+            id,
             event_loop,
             questions: Arc::new(Questions::new(Arc::clone(&completions))),
             host: JavascriptHost::new(Arc::clone(&completions), runtime.clone()),
+            environment,
             completions,
             runtime,
+            receipts,
         })
     }
 
-    /// What is ready, for who does not want to wait until it is brought.
-    #[napi]
-    pub fn take(&self) -> Batch {
-        batch(self.completions.queue.take())
+    /// Returns the memory in which JavaScript confirms that it received a lock.
+    #[napi(ts_return_type = "ArrayBuffer")]
+    pub fn receipts<'env>(&self) -> napi::Result<Unknown<'env>> {
+        self.receipts.value()
     }
 
-    /// What JavaScript's clocks show: Unix time, and one that never goes back.
+    /// Takes the replies that are ready, instead of waiting until they are brought.
+    #[napi]
+    pub fn take(&self) -> Batch {
+        let outbox = &self.completions.outbox;
+        outbox.read_receipts();
+        let ready = outbox.queue.take(usize::MAX).into_iter();
+        ready
+            .flat_map(|(id, reply)| [Either::A(id as f64), Either::B(outbox.hand_over(id, reply))])
+            .collect()
+    }
+
+    /// Sets what JavaScript's clocks show: Unix time, and a time that never goes back.
     #[napi]
     pub fn set_time(&self, unix_ms: f64, steady_ms: f64) {
         self.host.set_time(unix_ms, steady_ms);
     }
 
-    /// The answer to a question; `take` then has what came of it.
+    /// Answers a question. `take` then returns the replies that follow from it.
     #[napi]
     pub fn answer(&self, question: f64, ok: bool, json: String) {
         self.turn(|| self.questions.answer(question as u64, ok, &json));
     }
 
-    /// A timer of the host has run out; `take` then has what came of it.
+    /// Reports that a timer of the host has run out. `take` then returns the replies that follow from it.
     #[napi]
     pub fn fire(&self, timer: f64) {
         self.turn(|| self.host.fire(timer as u64));
@@ -109,34 +129,60 @@ impl Bridge {
 
     fn turn(&self, work: impl FnOnce()) {
         // A panic must not unwind into Node.
-        contain(|| self.completions.in_turn(&self.runtime, work));
+        catch_panic(|| self.completions.in_turn(&self.runtime, work));
     }
 }
 
-/// The context has ended: nobody will answer, and no timer will run out.
+/// Dropped when the context has ended: nobody answers questions, no timer runs out, no reply is taken.
 impl Drop for Bridge {
     fn drop(&mut self) {
         self.questions.end();
         self.host.end();
+        event_loop::detach(self.id);
+        let courier = COURIERS.with_borrow_mut(|couriers| couriers.remove(&self.id));
+        drop(courier);
+        self.completions.outbox.end();
     }
 }
 
-/// As JavaScript gets it, now.
-fn batch(ready: Vec<(u64, Reply)>) -> Batch {
-    ready
-        .into_iter()
-        .flat_map(|(id, reply)| [Either::A(id as f64), Either::B(reply.deliver())])
-        .collect()
+/// Brings replies to JavaScript.
+struct Courier {
+    recipient: Rc<Recipient>,
+    completions: Weak<Completions>,
 }
 
 thread_local! {
-    /// Those whose replies this thread will take by itself.
-    static IN_TURN: Cell<*const Completions> = const { Cell::new(ptr::null()) };
+    /// By the id of their bridge, which removes its own. If the process exits without that, the rest must
+    /// not be dropped: its environment may be gone.
+    static COURIERS: RefCell<ManuallyDrop<BTreeMap<u64, Rc<Courier>>>> =
+        const { RefCell::new(ManuallyDrop::new(BTreeMap::new())) };
+}
+
+/// Brings the replies that are ready to the bridge with this id, if it still exists. For callbacks of
+/// N-API.
+pub(super) fn bring(id: u64) {
+    let Some(courier) = COURIERS.with_borrow(|couriers| couriers.get(&id).cloned()) else {
+        return;
+    };
+    let Some(completions) = courier.completions.upgrade() else {
+        return;
+    };
+    // A panic must not unwind into Node.
+    let brought = catch_panic(|| {
+        event_loop::serve(id);
+        // Not more locks than JavaScript can confirm.
+        let recipient = &courier.recipient;
+        recipient.deliver(&completions.outbox, ROOM, CalledFrom::Callback);
+    });
+    if brought.is_none() || completions.outbox.queue.len() > 0 {
+        completions.wake();
+    }
 }
 
 pub(super) struct Completions {
-    queue: Arc<Queue>,
-    wake: Wake,
+    pub outbox: Outbox,
+    bridge: u64,
+    environment: Arc<Environment>,
     next_id: AtomicU64,
 }
 
@@ -146,51 +192,37 @@ impl Completions {
     }
 
     pub fn post(&self, id: u64, reply: Reply) {
-        self.wake_after(self.queue.push(id, reply));
+        self.wake_after(self.outbox.queue.push(id, reply));
     }
 
-    /// `first`: of what is ready, and so nobody was woken for it yet.
+    /// Wakes the JavaScript thread for a reply. `first`: whether no other reply is ready, so that it was
+    /// not woken yet. In a turn of this bridge the replies are taken without a wake-up.
     fn wake_after(&self, first: bool) {
-        if first && !ptr::eq(IN_TURN.get(), self) {
+        if first && !parked::is_in_turn_of(self.bridge) {
             self.wake();
         }
     }
 
-    /// See `js/native/bridge.js` for what there is.
+    /// Sends a message. `js/native/bridge.js` lists the kinds.
     pub fn message(&self, kind: char, text: &str) {
         self.post(MESSAGE, format!("{kind}{text}").into());
     }
 
-    /// Makes the JavaScript thread come for what is ready.
+    /// Wakes the JavaScript thread, which then takes the replies that are ready.
     pub fn wake(&self) {
-        // Fails only when the context is being torn down: then nobody waits any more.
-        self.wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
-    }
-
-    /// See [`Queue::take_single`].
-    pub fn take_single(&self) -> Option<(u64, Reply)> {
-        self.queue.take_single()
+        self.environment.wake(self.bridge);
     }
 
     pub fn wake_if_ready(&self) {
-        if !self.queue.is_empty() {
+        if self.outbox.queue.is_announced() {
             self.wake();
         }
     }
 
-    /// Runs `work` on the JavaScript thread, and the operations that it woke. Returns all replies
-    /// that are ready.
-    #[cfg(unix)]
-    pub fn turn(&self, runtime: &Handle, work: impl FnOnce()) -> Vec<(u64, Reply)> {
-        self.in_turn(runtime, work);
-        self.queue.take()
-    }
-
-    /// The same; whoever calls sees to it that the replies are taken.
+    /// Runs `work` and the operations that it wakes, on the JavaScript thread. The caller makes sure that
+    /// the replies are taken.
     pub fn in_turn<T>(&self, runtime: &Handle, work: impl FnOnce() -> T) -> T {
-        IN_TURN.set(self);
-        let _end = EndOfTurn;
-        parked::turn(runtime, work)
+        parked::turn(self.bridge, runtime, work)
     }
 
     pub fn warn(&self, text: &str) {
@@ -198,15 +230,15 @@ impl Completions {
     }
 
     pub fn start(&self, id: u64, cancel: CancellationToken) {
-        self.queue.start(id, cancel);
+        self.outbox.queue.start(id, cancel);
     }
 
-    /// Nobody wants the reply to `id` any more.
+    /// Cancels the operation whose reply has this id.
     pub fn cancel(&self, id: u64) {
-        self.queue.cancel(id);
+        self.outbox.queue.cancel(id);
     }
 
-    /// What owes the reply to `id`.
+    /// Returns what sends the reply with this id.
     pub fn pending(self: &Arc<Self>, id: u64) -> Pending {
         Pending {
             completions: Arc::clone(self),
@@ -216,17 +248,8 @@ impl Completions {
     }
 }
 
-/// Comes also by a panic.
-struct EndOfTurn;
-
-impl Drop for EndOfTurn {
-    fn drop(&mut self) {
-        IN_TURN.set(ptr::null());
-    }
-}
-
-/// Posts the reply to an operation; an error when its task dies without one, so that no promise
-/// is left pending.
+/// Sends the reply to an operation. If its task ends without one, it sends an error, so that no promise
+/// stays pending.
 pub(super) struct Pending {
     completions: Arc<Completions>,
     id: u64,
@@ -234,14 +257,14 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Answers the caller; `finish` must still follow.
+    /// Answers the caller. `finish` must follow.
     pub fn interim(&mut self, reply: Reply) {
         self.completions.post(self.id, reply.interim());
     }
 
     pub fn finish(mut self, reply: Reply) {
         self.settled = true;
-        let first = self.completions.queue.finish(self.id, reply);
+        let first = self.completions.outbox.queue.finish(self.id, reply);
         self.completions.wake_after(first);
     }
 }
@@ -249,7 +272,7 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         if !self.settled {
-            self.completions.queue.forget(self.id);
+            self.completions.outbox.queue.forget(self.id);
             let error = Error::internal("The operation failed unexpectedly");
             self.completions.post(self.id, error.into());
         }

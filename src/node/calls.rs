@@ -1,6 +1,6 @@
-//! The calls that every lock makes, as plain functions. Those of a class look their object up and
-//! guard it, which takes longer than to acquire a lock in memory; and of what is left, the most is
-//! to fetch each argument, so strings are read in one go.
+//! The calls that every lock makes, as plain functions. A method of a class looks its object up and
+//! guards it, which takes longer than to acquire a lock in memory. Most of the remaining time goes into
+//! fetching arguments, so strings are read in one go.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use napi::bindgen_prelude::{Either, FromNapiValue, JsObjectValue, Object, ToNapi
 use napi::{Env, Status, sys};
 
 use super::backend::{Answer, Operations, failed};
-use super::panics::contain;
+use super::panics::catch_panic;
 use crate::error::Error;
 
 /// What a call does with its arguments.
@@ -47,13 +47,13 @@ const CALLS: [(&str, Call); 5] = [
     }),
 ];
 
-/// What the functions share; each keeps it.
+/// What a function is bound to, and keeps alive.
 struct Bound {
     backend: Arc<Operations>,
     call: Call,
 }
 
-/// An object with all of them.
+/// Creates an object with all functions.
 pub(super) fn bind<'env>(env: &'env Env, backend: &Arc<Operations>) -> napi::Result<Object<'env>> {
     let mut calls = Object::new(env)?;
     for (name, call) in CALLS {
@@ -88,7 +88,7 @@ fn function<'env>(env: &'env Env, name: &str, bound: Bound) -> napi::Result<Unkn
             drop(Box::from_raw(bound.cast::<Bound>()));
             return Err(napi::Error::new(
                 Status::GenericFailure,
-                "No function could be made",
+                "Cannot create a native function",
             ));
         }
         Unknown::from_napi_value(env, function)
@@ -97,11 +97,11 @@ fn function<'env>(env: &'env Env, name: &str, bound: Bound) -> napi::Result<Unkn
 
 unsafe extern "C" fn free(_env: sys::napi_env, bound: *mut c_void, _hint: *mut c_void) {
     // SAFETY: `function` made it, and nothing calls its function any more.
-    contain(|| drop(unsafe { Box::from_raw(bound.cast::<Bound>()) }));
+    catch_panic(|| drop(unsafe { Box::from_raw(bound.cast::<Bound>()) }));
 }
 
 unsafe extern "C" fn invoke(env: sys::napi_env, info: sys::napi_callback_info) -> sys::napi_value {
-    let (mut values, mut count) = ([ptr::null_mut(); MOST], MOST);
+    let (mut values, mut count) = ([ptr::null_mut(); MAX_ARGUMENTS], MAX_ARGUMENTS);
     let (this, mut bound) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: JavaScript calls us with these two now. `values` has room for `count`, and N-API fills
     // in `undefined` for what was not given.
@@ -121,7 +121,7 @@ unsafe extern "C" fn invoke(env: sys::napi_env, info: sys::napi_callback_info) -
     // SAFETY: this is what `function` gave it, and the function lives while it is called.
     let Bound { backend, call } = unsafe { &*bound.cast::<Bound>() };
     let given = Arguments { env, values };
-    let answer = contain(|| call(backend, &given))
+    let answer = catch_panic(|| call(backend, &given))
         .unwrap_or_else(|| failed(Error::internal("The call failed")));
     // SAFETY: in a call from JavaScript a scope is open.
     unsafe { Answer::to_napi_value(env, answer) }.unwrap_or(ptr::null_mut())
@@ -131,18 +131,19 @@ fn not_text() -> Answer {
     failed(Error::internal("A string was expected"))
 }
 
-/// Of the call with the most of them.
-const MOST: usize = 7;
+/// The number of arguments of the call that has the most.
+const MAX_ARGUMENTS: usize = 7;
 
-/// A key, and a lockId, fits in; the rest of a string is fetched from the heap.
-const SHORT: usize = 640;
-/// Of a string that is cut, N-API may leave out the last character: so many bytes at most.
-const LONGEST_CHARACTER: usize = 4;
+/// The size of the buffer on the stack, into which every key and lockId fits. A longer string is read
+/// into the heap.
+const BUFFER_BYTES: usize = 640;
+/// The longest character. N-API leaves out a last character that does not fit into the buffer.
+const MAX_CHARACTER_BYTES: usize = 4;
 
-/// What JavaScript gave, of the types that it has seen to.
+/// The arguments of a call. JavaScript has checked their types.
 struct Arguments {
     env: sys::napi_env,
-    values: [sys::napi_value; MOST],
+    values: [sys::napi_value; MAX_ARGUMENTS],
 }
 
 // SAFETY of the blocks below: an `Arguments` is there only during the call that it is made for, in
@@ -172,17 +173,17 @@ impl Arguments {
 
     fn text(&self, index: usize, then: impl FnOnce(&str) -> Answer) -> Answer {
         let value = self.values[index];
-        let (mut buffer, mut length) = ([MaybeUninit::<u8>::uninit(); SHORT], 0);
+        let (mut buffer, mut length) = ([MaybeUninit::<u8>::uninit(); BUFFER_BYTES], 0);
         // SAFETY: see above; the buffer is as long as is said.
         let status = unsafe {
             let start = buffer.as_mut_ptr().cast();
-            sys::napi_get_value_string_utf8(self.env, value, start, SHORT, &raw mut length)
+            sys::napi_get_value_string_utf8(self.env, value, start, BUFFER_BYTES, &raw mut length)
         };
         if status != sys::Status::napi_ok {
             return not_text();
         }
-        // One byte is for a zero at the end.
-        if length + LONGEST_CHARACTER < SHORT {
+        // N-API writes a zero at the end.
+        if length + MAX_CHARACTER_BYTES < BUFFER_BYTES {
             // SAFETY: N-API has written so many bytes.
             let bytes = unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast(), length) };
             return std::str::from_utf8(bytes).map_or_else(|_| not_text(), then);
@@ -194,7 +195,7 @@ impl Arguments {
         }
     }
 
-    /// Of a `Float64Array`; nothing of anything else.
+    /// Reads the numbers of a `Float64Array`. Empty for any other value.
     fn numbers(&self, index: usize) -> Vec<f64> {
         let (mut kind, mut length, mut start) = (0, 0, ptr::null_mut());
         // SAFETY: see above.

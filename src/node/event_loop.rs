@@ -1,29 +1,26 @@
 //! Node's event loop as the core sees it: it watches sockets, and what they bring goes to
 //! JavaScript from the same callback.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use parking_lot::Mutex;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::mem::{self, ManuallyDrop};
 use std::ptr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use napi::bindgen_prelude::{Function, JsValue};
 use napi::{Env, sys};
 use tokio::runtime::Handle;
 
 use super::bridge::Completions;
-use super::panics::contain;
-use super::reply::Reply;
+use super::panics::catch_panic;
+use super::recipient::{CalledFrom, Recipient};
 use super::runtime::runtime;
 use super::uv::{self, Poll};
-use crate::event_loop::{Event, EventLoop, Interest, Watched};
-use javascript::{Ending, Recipient};
-
-mod javascript;
+use crate::net::event_loop::{Event, EventLoop, Interest, Watched};
 
 /// The part that any thread may use.
 struct NodeLoop {
@@ -31,7 +28,7 @@ struct NodeLoop {
     completions: Arc<Completions>,
     gathering: AtomicBool,
     nudged: AtomicBool,
-    /// Sockets that are to be watched; nothing when the loop has ended.
+    /// Sockets that are to be watched. None if the loop has ended.
     incoming: Mutex<Option<Vec<Arc<dyn Watched>>>>,
 }
 
@@ -41,13 +38,11 @@ struct Local {
     shared: Arc<NodeLoop>,
     runtime: Handle,
     uv_loop: uv::Loop,
-    recipient: Recipient,
-    /// Replies that JavaScript did not take yet.
-    undelivered: RefCell<Vec<(u64, Reply)>>,
+    recipient: Rc<Recipient>,
     watches: RefCell<BTreeMap<u64, Watch>>,
     next_watch: Cell<u64>,
     /// The last field, as fields are dropped in their order: with this, the environment may end.
-    ending: OnceCell<Ending>,
+    _hook: CleanupHook,
 }
 
 struct Watch {
@@ -56,17 +51,17 @@ struct Watch {
 }
 
 thread_local! {
-    /// By the id of their bridge: a thread may have several. Taken out by `on_end`. What is left
+    /// By the id of their bridge: a thread may have several. Taken out by `detach`. What is left
     /// when the process exits without that must not be dropped: its environment may be gone.
     static LOOPS: RefCell<ManuallyDrop<BTreeMap<u64, Rc<Local>>>> =
         const { RefCell::new(ManuallyDrop::new(BTreeMap::new())) };
 }
 
-/// The event loop of this thread, for the bridge with this id; nothing when it cannot be used.
+/// Returns the event loop of this thread, for the bridge with this id. None if it cannot be used.
 pub fn attach(
     id: u64,
     env: Env,
-    on_replies: &Function<(), ()>,
+    recipient: &Rc<Recipient>,
     completions: Arc<Completions>,
 ) -> Option<Arc<dyn EventLoop>> {
     if !uv::is_available() {
@@ -83,79 +78,56 @@ pub fn attach(
         shared: Arc::clone(&shared),
         runtime: runtime().ok()?.handle().clone(),
         uv_loop: env.get_uv_event_loop().ok()?.cast(),
-        // SAFETY: JavaScript calls us with it. It stays on this thread with `Local`, which drops it
-        // before `ending`, for which the environment waits.
-        recipient: unsafe { Recipient::new(env, on_replies.raw()) }?,
-        undelivered: RefCell::default(),
+        recipient: Rc::clone(recipient),
         watches: RefCell::default(),
         next_watch: Cell::new(0),
-        ending: OnceCell::new(),
+        _hook: CleanupHook::new(env, id)?,
     });
-    let end = Box::into_raw(Box::new(id));
-    // SAFETY: the environment lives, as it calls us. It calls the hook once, which takes the box.
-    let status = unsafe {
-        sys::napi_add_async_cleanup_hook(env.raw(), Some(on_end), end.cast(), ptr::null_mut())
-    };
-    if status != sys::Status::napi_ok {
-        // SAFETY: the hook was not registered, so nobody else has the box.
-        drop(unsafe { Box::from_raw(end) });
-        return None;
-    }
     LOOPS.with_borrow_mut(|loops| loops.insert(id, local));
     Some(shared)
 }
 
-/// Does what other threads asked for, and returns what is ready for JavaScript; nothing when the
-/// loop is not used, or failed.
-pub fn serve(id: u64) -> Option<Vec<(u64, Reply)>> {
-    contain(|| {
-        let local = LOOPS.with_borrow(|loops| loops.get(&id).cloned())?;
-        Some(local.serve())
-    })?
+/// Closes all handles of the bridge with this id: it is not used any more, or its environment is about
+/// to end, and libuv must let go of the handles before that.
+pub fn detach(id: u64) {
+    if let Some(local) = LOOPS.with_borrow_mut(|loops| loops.remove(&id)) {
+        local.end();
+    }
 }
 
-/// The environment is about to end: libuv must let go of all handles before its loop does.
-unsafe extern "C" fn on_end(hook: sys::napi_async_cleanup_hook_handle, id: *mut c_void) {
-    contain(|| {
-        // SAFETY: the environment calls this with its hook and with the box of `attach`, once.
-        let (ending, id) = unsafe { (Ending::new(hook), Box::from_raw(id.cast::<u64>())) };
-        if let Some(local) = LOOPS.with_borrow_mut(|loops| loops.remove(&*id)) {
-            local.end(ending);
-        }
-    });
+/// Does what other threads have asked this loop for.
+pub fn serve(id: u64) {
+    if let Some(local) = LOOPS.with_borrow(|loops| loops.get(&id).cloned()) {
+        local.serve();
+    }
 }
 
 impl Local {
-    fn serve(self: &Rc<Self>) -> Vec<(u64, Reply)> {
-        self.replies_after(|| {
-            let incoming = self.shared.incoming().as_mut().map(mem::take);
+    fn serve(self: &Rc<Self>) {
+        self.turn(|| {
+            let incoming = self.shared.incoming.lock().as_mut().map(mem::take);
             for socket in incoming.into_iter().flatten() {
                 self.watch(socket);
             }
             if self.shared.nudged.swap(false, Ordering::AcqRel) {
                 self.serve_all(Event::Ready);
             }
-        })
+        });
     }
 
-    /// Runs `work`, and returns the replies that are ready then.
-    fn replies_after(&self, work: impl FnOnce()) -> Vec<(u64, Reply)> {
-        let ready = self.shared.completions.turn(&self.runtime, work);
-        let mut first = self.undelivered.take();
-        if first.is_empty() {
-            return ready;
-        }
-        first.extend(ready);
-        first
+    fn turn(&self, work: impl FnOnce()) {
+        self.shared.completions.in_turn(&self.runtime, work);
     }
 
     fn watch(self: &Rc<Self>, socket: Arc<dyn Watched>) {
         let id = self.next_watch.replace(self.next_watch.get() + 1);
         let local = Rc::clone(self);
         let on_event = move |event| local.on_event(id, event);
-        // SAFETY: the loop is the one of this thread's environment, which does not end before
-        // `ending` is dropped: not before the last `on_event`, by the `Local` in it.
-        let poll = unsafe { Poll::new(self.uv_loop, socket.socket(), on_event) };
+        let poll = socket.socket().and_then(|stream| {
+            // SAFETY: the loop is the one of this thread's environment, which does not end before
+            // `_hook` is dropped: not before the last `on_event`, by the `Local` in it.
+            unsafe { Poll::new(self.uv_loop, stream, on_event) }
+        });
         match poll {
             None => socket.close(),
             Some(poll) => {
@@ -166,15 +138,17 @@ impl Local {
     }
 
     fn on_event(&self, id: u64, event: Event) {
-        let served = contain(|| {
-            let ready = self.replies_after(|| self.serve_socket(id, event));
+        let served = catch_panic(|| {
+            self.turn(|| self.serve_socket(id, event));
+            let ready = self.replies_ready();
             // Alone, a caller's next request is written when it is made.
-            let gathering = ready.len() > 1;
+            let gathering = ready > 1;
             self.shared.gathering.store(gathering, Ordering::Relaxed);
             self.deliver(ready);
             self.shared.gathering.store(false, Ordering::Relaxed);
             if gathering {
-                self.deliver(self.replies_after(|| self.serve_all(Event::Gathered)));
+                self.turn(|| self.serve_all(Event::Gathered));
+                self.deliver(self.replies_ready());
             }
         });
         if served.is_none() {
@@ -184,15 +158,19 @@ impl Local {
         }
     }
 
-    fn deliver(&self, ready: Vec<(u64, Reply)>) {
-        if ready.is_empty() {
-            return;
-        }
-        let undelivered = self.recipient.deliver(ready);
-        if !undelivered.is_empty() {
-            self.undelivered.borrow_mut().extend(undelivered);
-            // They go the way that replies of other threads take.
-            self.shared.completions.wake();
+    fn replies_ready(&self) -> usize {
+        self.shared.completions.outbox.queue.len()
+    }
+
+    /// Not those that come meanwhile, as others want their turn.
+    fn deliver(&self, ready: usize) {
+        let completions = &self.shared.completions;
+        self.recipient
+            .deliver(&completions.outbox, ready, CalledFrom::EventLoop);
+        // A reply of another thread that came after the count and before the delivery woke nobody,
+        // because those before it were about to be taken.
+        if completions.outbox.queue.has_unannounced() {
+            completions.wake();
         }
     }
 
@@ -209,13 +187,13 @@ impl Local {
             return;
         };
         drop(watches);
-        let interest = contain(|| socket.turn(event));
+        let interest = catch_panic(|| socket.turn(event));
         let is_watched = event != Event::Broken && self.listen(id, interest);
         if !is_watched {
             let watch = self.watches.borrow_mut().remove(&id);
             drop(watch);
             if interest != Some(Interest::Nothing) {
-                contain(|| socket.close());
+                catch_panic(|| socket.close());
             }
         }
     }
@@ -233,26 +211,47 @@ impl Local {
             .is_some_and(|watch| watch.poll.listen(writable))
     }
 
-    fn end(&self, ending: Ending) {
-        let _ = self.ending.set(ending);
-        let incoming = self.shared.incoming().take().unwrap_or_default();
+    fn end(&self) {
+        let incoming = self.shared.incoming.lock().take().unwrap_or_default();
         // Dropping them closes their handles.
         let watches = self.watches.take();
         let watched = watches.values().map(|watch| &watch.socket);
         // In a turn, as this thread will not serve what it would be asked for now.
-        let lost = self.replies_after(|| {
+        self.turn(|| {
             for socket in incoming.iter().chain(watched) {
-                contain(|| socket.close());
+                catch_panic(|| socket.close());
             }
         });
-        drop(lost);
+        self.shared.completions.outbox.end();
     }
 }
 
-impl NodeLoop {
-    fn incoming(&self) -> MutexGuard<'_, Option<Vec<Arc<dyn Watched>>>> {
-        self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+/// Has [`detach`] called when the environment is about to end, which then waits until this is dropped.
+struct CleanupHook(sys::napi_async_cleanup_hook_handle);
+
+impl CleanupHook {
+    fn new(env: Env, id: u64) -> Option<Self> {
+        let mut handle = ptr::null_mut();
+        // Not a pointer: nothing has to be freed if the hook is removed before it is called.
+        let id = ptr::without_provenance_mut(usize::try_from(id).ok()?);
+        // SAFETY: the environment lives, as it calls us.
+        let status = unsafe {
+            sys::napi_add_async_cleanup_hook(env.raw(), Some(on_end), id, &raw mut handle)
+        };
+        (status == sys::Status::napi_ok).then_some(Self(handle))
     }
+}
+
+impl Drop for CleanupHook {
+    fn drop(&mut self) {
+        // SAFETY: it is removed only here, on the thread of its environment, whether it was called or
+        // not: until then the environment waits.
+        unsafe { sys::napi_remove_async_cleanup_hook(self.0) };
+    }
+}
+
+unsafe extern "C" fn on_end(_hook: sys::napi_async_cleanup_hook_handle, id: *mut c_void) {
+    catch_panic(|| detach(id.addr() as u64));
 }
 
 impl EventLoop for NodeLoop {
@@ -265,7 +264,7 @@ impl EventLoop for NodeLoop {
     }
 
     fn watch(&self, socket: Arc<dyn Watched>) {
-        let refused = match self.incoming().as_mut() {
+        let refused = match self.incoming.lock().as_mut() {
             Some(incoming) => {
                 incoming.push(socket);
                 None

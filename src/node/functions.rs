@@ -7,7 +7,7 @@ use crate::lock::key::KeyBudget;
 use crate::lock::retry::{Backoff, Jitter, RetryPolicy};
 use crate::lock::{Key, LockId, hash, key};
 
-/// Must be that of the package whose JavaScript calls us.
+/// Returns the version, which must be that of the package whose JavaScript calls.
 #[napi]
 pub fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")

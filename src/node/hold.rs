@@ -1,8 +1,9 @@
-//! Waiting for a lock and holding it, as JavaScript calls it. A hold has a number by which
-//! JavaScript speaks of it until it ends.
+//! Waiting for a lock and holding it, as JavaScript calls it. JavaScript refers to a hold by its number.
 
+use parking_lot::Mutex;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use napi::bindgen_prelude::Either;
@@ -11,54 +12,92 @@ use tokio_util::sync::CancellationToken;
 
 use super::backend::{Answer, NativeBackend, Operations, checked, key_and_ttl, milliseconds};
 use super::bridge::Completions;
+use super::exit;
 use super::functions::retry_policy;
-use super::owed::Outcome;
+use super::operation::Outcome;
 use super::reply::{self, Reply};
 use crate::client::{Client, Hold, HoldEvent, HoldPolicy, HoldRequest, Settled, WaitPolicy};
 use crate::map::FastMap;
 
-/// The holds that JavaScript knows of.
-#[derive(Default)]
-pub(super) struct Held(Mutex<FastMap<u64, Arc<Hold>>>);
+/// The locks of one backend that JavaScript holds.
+pub(super) struct Held {
+    client: Arc<Client>,
+    /// Whether the end of the environment releases them.
+    releases_on_exit: AtomicBool,
+    /// By their numbers.
+    holds: Mutex<FastMap<u64, Arc<Hold>>>,
+}
 
 impl Held {
-    fn lock(&self) -> MutexGuard<'_, FastMap<u64, Arc<Hold>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn new(client: Arc<Client>) -> Self {
+        Self {
+            client,
+            releases_on_exit: AtomicBool::new(false),
+            holds: Mutex::default(),
+        }
     }
 
     fn get(&self, number: f64) -> Option<Arc<Hold>> {
-        self.lock().get(&(number as u64)).cloned()
+        self.holds.lock().get(&(number as u64)).cloned()
     }
 
     fn remove(&self, number: u64) -> Option<Arc<Hold>> {
-        self.lock().remove(&number)
+        self.holds.lock().remove(&number)
     }
-}
 
-/// JavaScript can end nothing any more: what it holds is given back.
-impl Drop for Operations {
-    fn drop(&mut self) {
-        for (_, hold) in self.held.lock().drain() {
-            end_in_background(&self.client, hold);
+    pub fn release_on_exit(&self) {
+        self.releases_on_exit.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_released_on_exit(&self) -> bool {
+        self.releases_on_exit.load(Ordering::Relaxed)
+    }
+
+    /// Releases all of them in the background, or leaves them to their TTL if the user wants that.
+    pub fn end_all(&self) {
+        let holds = std::mem::take(&mut *self.holds.lock());
+        for hold in holds.into_values() {
+            if !self.is_released_on_exit() {
+                self.client.leave(&hold);
+                continue;
+            }
+            let ending = Arc::clone(&self.client).end(hold);
+            self.client.host().spawn(Box::pin(async move {
+                // A lock that cannot be released expires by its TTL.
+                let _ = ending.await;
+            }));
+        }
+    }
+
+    /// Waits until none of them is held any more.
+    pub async fn until_not_held(&self) {
+        let holds: Vec<_> = self.holds.lock().values().cloned().collect();
+        for hold in holds {
+            self.client.until_not_held(&hold).await;
         }
     }
 }
 
-fn end_in_background(client: &Arc<Client>, hold: Arc<Hold>) {
-    let ending = Arc::clone(client).end(hold);
-    client.host().spawn(Box::pin(async move {
-        // It ends by its TTL then.
-        let _ = ending.await;
-    }));
+/// Dropped when JavaScript has lost the backend: its objects were collected, or the environment ends.
+impl Drop for Operations {
+    fn drop(&mut self) {
+        if self.environment.has_ended() || !self.is_shared {
+            // Nobody else can see the locks of a backend that is not shared.
+            self.held.end_all();
+        } else if !self.taken_at_once && !self.held.holds.lock().is_empty() {
+            self.environment.adopt(&self.held);
+        }
+        // `js/lock/held.js` keeps the locks that only JavaScript can extend or release.
+    }
 }
 
 /// `[maxRetries, retryDelayMs, exponential, jitter, timeoutMs, maxDelayMs, maxHoldMs, minHoldMs]`;
-/// what is infinite has no limit. `jitter`: 0 none, 1 equal, 2 full.
+/// Infinity stands for no limit. `jitter`: 0 none, 1 equal, 2 full.
 #[derive(Clone, Copy)]
 struct Limits([f64; 8]);
 
 impl Limits {
-    /// What is missing has no limit, or is nothing.
+    /// A missing value has no limit, or is absent.
     fn read(given: &[f64]) -> Self {
         Self(std::array::from_fn(|index| {
             given.get(index).copied().unwrap_or(f64::INFINITY)
@@ -82,7 +121,7 @@ impl Limits {
                 exponential != 0.0,
                 jitter as u32,
             ),
-            // Casts saturate, and NaN becomes 0.
+            // The cast saturates, and NaN becomes 0.
             max_retries: max_retries as u32,
             timeout: limit(timeout_ms),
         }
@@ -93,9 +132,8 @@ fn limit(ms: f64) -> Option<Duration> {
     ms.is_finite().then(|| milliseconds(ms))
 }
 
-/// Turns what the engine says into a reply, and numbers the hold.
+/// Makes the reply for a settled wait, and numbers the hold.
 struct Numbering {
-    client: Arc<Client>,
     held: Arc<Held>,
     completions: Arc<Completions>,
 }
@@ -106,11 +144,11 @@ impl Numbering {
             Ok(Some(hold)) => {
                 let number = self.completions.next_id();
                 let text = reply::held(&hold, number);
-                self.held.lock().insert(number, hold);
-                let (client, held) = (Arc::clone(&self.client), Arc::clone(&self.held));
+                self.held.holds.lock().insert(number, hold);
+                let held = Arc::clone(&self.held);
                 Reply::from(text).or_else(move || {
                     if let Some(hold) = held.remove(number) {
-                        drop(client.abandon(&hold));
+                        drop(held.client.abandon(&hold));
                     }
                 })
             }
@@ -127,7 +165,6 @@ impl Numbering {
 impl Operations {
     fn numbering(&self) -> Numbering {
         Numbering {
-            client: Arc::clone(&self.client),
             held: Arc::clone(&self.held),
             completions: Arc::clone(&self.completions),
         }
@@ -142,7 +179,7 @@ impl Operations {
         self.start(async move { numbering.outcome(holding.await) }, cancel)
     }
 
-    /// Without `limits` the wait has the default ones. `caller`: see `Backend::acquire_for`.
+    /// Without `limits` the wait has the default limits. `caller`: see `AcquireRequest::caller`.
     #[allow(
         clippy::too_many_arguments,
         reason = "positional arguments are the cheapest crossing"
@@ -157,18 +194,26 @@ impl Operations {
         caller: f64,
         limits: &[f64],
     ) -> Answer {
+        exit::prepare();
         checked(key_and_ttl(key, ttl_ms), |(key, ttl)| {
-            const DEFAULTS: [f64; 5] = [10.0, 100.0, 1.0, 1.0, 5000.0];
-            let limits = Limits::read(if limits.is_empty() { &DEFAULTS } else { limits });
+            let uses_defaults = limits.is_empty();
+            let limits = Limits::read(limits);
+            let wait_policy = || {
+                if uses_defaults {
+                    WaitPolicy::default()
+                } else {
+                    limits.wait()
+                }
+            };
             let request = HoldRequest {
                 key,
                 policy: HoldPolicy {
                     ttl,
                     auto_extend,
-                    longest: limit(limits.0[6]),
-                    shortest: limit(limits.0[7]),
+                    max_hold: limit(limits.0[6]),
+                    min_hold: limit(limits.0[7]),
                 },
-                wait: wait.then(|| limits.wait()),
+                wait: wait.then(wait_policy),
                 caller: caller as u64,
             };
             let cancel = cancellable.then(CancellationToken::new);
@@ -177,10 +222,10 @@ impl Operations {
         })
     }
 
-    /// Gives the lock back; unless `knows_loss` only while it is surely held. `takes`: who waits may
-    /// be answered along with this, without a wake-up of the event loop.
+    /// Releases the lock. Unless `knows_loss`, only while the lock is certainly held. With `takes` a
+    /// waiter may be answered along with this, without a wake-up of the event loop.
     pub fn end_hold(&self, number: f64, takes: bool, knows_loss: bool) -> Answer {
-        let hold = match self.held.lock().entry(number as u64) {
+        let hold = match self.held.holds.lock().entry(number as u64) {
             Entry::Vacant(_) => return Either::A(reply::boolean(false)),
             Entry::Occupied(hold) => {
                 if !knows_loss && self.client.held_for(hold.get()).is_none() {
@@ -197,15 +242,16 @@ impl Operations {
         if let Either::A(released) = &mut answer
             && takes
             && released == reply::DONE
-            && let Some((id, reply)) = self.completions.take_single()
+            && let Some((id, reply)) = self.completions.outbox.queue.take_single()
         {
-            reply::append(released, id, reply);
+            let other = self.completions.outbox.hand_over(id, reply);
+            reply::append(released, id, &other);
         }
         self.bring_replies();
         answer
     }
 
-    /// For how many milliseconds the lock is still surely held; negative when it is not.
+    /// Returns for how many milliseconds the lock is certainly still held. Negative if it is not.
     pub fn held_for(&self, number: f64) -> f64 {
         let left = self
             .held
@@ -217,7 +263,7 @@ impl Operations {
 
 #[napi]
 impl NativeBackend {
-    /// The hold came too late to be of use: gives it back, and goes on waiting.
+    /// Releases a hold that came too late for its caller, and continues the wait.
     #[napi]
     pub fn hold_again(&self, number: f64, cancellable: bool, caller: f64) -> Answer {
         let Some(hold) = self.held.remove(number as u64) else {
@@ -228,7 +274,7 @@ impl NativeBackend {
         self.start_hold(holding, cancel)
     }
 
-    /// Gives a lock back that nobody ever used.
+    /// Releases a lock that nobody ever used.
     #[napi]
     pub fn abandon_hold(&self, number: f64) -> Answer {
         let Some(hold) = self.held.remove(number as u64) else {
@@ -242,22 +288,22 @@ impl NativeBackend {
         self.start_single(abandoning, None)
     }
 
-    /// The latest expiry that is known; 0 when the hold has ended.
+    /// Returns the latest expiry that is known. 0 if the hold has ended.
     #[napi]
     pub fn hold_expires_at(&self, number: f64) -> f64 {
         let hold = self.held.get(number);
         hold.map_or(0.0, |hold| hold.expires_at_ms() as f64)
     }
 
-    /// Why the lock is not surely held any more; nothing while it is.
+    /// Returns why the lock is not certainly held any more. None while it is.
     #[napi]
     pub fn hold_lost(&self, number: f64) -> Option<String> {
         let lost = self.client.lost(&*self.held.get(number)?)?;
         Some(reply::error(&lost))
     }
 
-    /// From now on tells, under the hold's number, when the lock is lost (an error) and, if asked
-    /// for, how each heartbeat went (`B`, with an error when it failed).
+    /// Sends a reply under the hold's number when the lock is lost (an error). With `beats` also after
+    /// each heartbeat: `B`, with an error if it failed.
     #[napi]
     pub fn listen_hold(&self, number: f64, beats: bool) {
         let Some(hold) = self.held.get(number) else {
@@ -267,9 +313,9 @@ impl NativeBackend {
         let completions = Arc::clone(&self.completions);
         let listener = Box::new(move |event: HoldEvent<'_>| match event {
             HoldEvent::Lost(error) => completions.post(number, error.clone().into()),
-            HoldEvent::Beat(_) if !beats => {}
-            HoldEvent::Beat(Ok(())) => completions.post(number, "B".to_owned().into()),
-            HoldEvent::Beat(Err(error)) => {
+            HoldEvent::Heartbeat(_) if !beats => {}
+            HoldEvent::Heartbeat(Ok(())) => completions.post(number, "B".to_owned().into()),
+            HoldEvent::Heartbeat(Err(error)) => {
                 completions.post(number, format!("B{}", reply::error(error)).into());
             }
         });

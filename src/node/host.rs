@@ -1,9 +1,10 @@
-//! JavaScript as the engine's host: its clocks and its timers, so that whoever replaces them (fake
-//! timers in a test) drives waits, heartbeats and expiry. All work is done on its thread.
+//! JavaScript as the engine's host: its clocks and timers. If a test replaces them with fake ones, these
+//! drive waits, heartbeats and expiry. All work is done on the JavaScript thread.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -20,13 +21,14 @@ pub(super) struct JavascriptHost {
     runtime: Handle,
     unix_ms: AtomicU64,
     time: Mutex<Time>,
+    /// None if JavaScript has ended.
     timers: Mutex<Option<HashMap<u64, Timer>>>,
 }
 
 #[derive(Default)]
 struct Time {
     now: Duration,
-    /// What JavaScript's clock showed last. It may be replaced by one that starts anew.
+    /// What JavaScript's clock showed last. A test may replace the clock by one that starts anew.
     shown: Duration,
 }
 
@@ -50,7 +52,7 @@ impl JavascriptHost {
     pub fn set_time(&self, unix_ms: f64, steady_ms: f64) {
         self.unix_ms.store(unix_ms as u64, Ordering::Relaxed);
         let steady = Duration::try_from_secs_f64(steady_ms / 1000.0).unwrap_or(Duration::ZERO);
-        let mut time = lock(&self.time);
+        let mut time = self.time.lock();
         let elapsed = steady.saturating_sub(time.shown);
         time.now += elapsed;
         time.shown = steady;
@@ -61,37 +63,43 @@ impl JavascriptHost {
     }
 
     pub fn fire(&self, timer: u64) {
-        let Some(timer) = lock(&self.timers)
+        let Some(timer) = self
+            .timers
+            .lock()
             .as_mut()
             .and_then(|all| all.remove(&timer))
         else {
             return;
         };
-        // Not everybody who replaces the timers replaces the clock.
+        // A test may replace the timers without the clock.
         let early = timer.due.since(self.now());
-        lock(&self.time).now += early;
+        self.time.lock().now += early;
         let _ = timer.fired.send(());
     }
 
-    /// All timers run out, as nobody will tell.
+    /// Drops what waits for a timer, because no timer runs out any more.
     pub fn end(&self) {
-        let timers = lock(&self.timers).take();
+        let timers = self.timers.lock().take();
         drop(timers);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.timers.lock().is_none()
     }
 }
 
 impl Host for JavascriptHost {
     fn now(&self) -> Moment {
-        Moment::after_start(lock(&self.time).now)
+        Moment::after_start(self.time.lock().now)
     }
 
     fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
-        // Also when it is due already: what JavaScript has at hand comes before its timers.
+        // A timer is set even if the moment has come, because JavaScript finishes its current work first.
         let left = moment.since(self.now());
         let id = self.completions.next_id();
         let (fired, has_fired) = oneshot::channel();
-        if let Some(timers) = lock(&self.timers).as_mut() {
-            // Timers know whole milliseconds: with these it is due, also where the clock stands still.
+        if let Some(timers) = self.timers.lock().as_mut() {
+            // Timers count whole milliseconds. The sleep is over after them, even if the clock stands still.
             let ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
             let due = self.now() + Duration::from_millis(ms);
             timers.insert(id, Timer { due, fired });
@@ -107,10 +115,18 @@ impl Host for JavascriptHost {
         })
     }
 
+    fn may_oversleep(&self) -> bool {
+        false
+    }
+
     fn spawn(&self, task: BoxFuture<'static, ()>) {
+        if self.has_ended() {
+            // Time stands still and nobody answers questions, so the task would never end.
+            return drop(task);
+        }
         let elsewhere = match self.this.upgrade() {
             Some(host) => {
-                Parked::new(host, self.runtime.clone(), Outside::Host).go_on_in_turn(task)
+                Parked::new(host, self.runtime.clone(), Outside::Host).resume_in_turn(task)
             }
             None => Some(task),
         };
@@ -120,7 +136,7 @@ impl Host for JavascriptHost {
     }
 }
 
-/// Clears the timer when nobody waits for it any more.
+/// Clears the timer when it is dropped.
 struct SetTimer {
     host: Weak<JavascriptHost>,
     id: u64,
@@ -131,15 +147,13 @@ impl Drop for SetTimer {
         let Some(host) = self.host.upgrade() else {
             return;
         };
-        let removed = lock(&host.timers)
+        let removed = host
+            .timers
+            .lock()
             .as_mut()
             .and_then(|all| all.remove(&self.id));
         if removed.is_some() {
             host.completions.message('C', &self.id.to_string());
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

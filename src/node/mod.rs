@@ -1,9 +1,10 @@
-//! The binding to Node.js. Thin: convert, call, hand back.
+//! The binding to Node.js. It converts arguments, calls the engine and returns replies.
 //!
-//! A call returns its reply at once when the operation needs no waiting, else a number; the reply
-//! then comes through the [`Bridge`](bridge::Bridge), many in one wake-up of the JavaScript thread.
-//! Where it pays, sockets are served by Node's own [`event_loop`] instead of the I/O threads.
-//! Replies are flat strings ([`reply`]): JavaScript builds objects far cheaper than N-API does.
+//! A call returns its reply at once if the operation need not wait. Otherwise it returns a number, and
+//! the reply comes through the [`Bridge`](bridge::Bridge), with many others in one wake-up of the
+//! JavaScript thread. Where it pays, sockets are served by Node's own [`event_loop`] instead of the I/O
+//! threads. Replies are flat strings ([`reply`]), because JavaScript builds objects far cheaper than
+//! N-API does.
 
 // In test builds napi exports nothing.
 #![cfg_attr(test, allow(dead_code))]
@@ -11,18 +12,22 @@
 mod backend;
 mod bridge;
 mod calls;
+mod environment;
 #[cfg_attr(not(unix), path = "no_event_loop.rs")]
 mod event_loop;
+mod exit;
 mod functions;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod hold;
 mod host;
 mod open;
-mod owed;
+mod operation;
+mod outbox;
 mod panics;
 mod questions;
 mod queue;
+mod recipient;
 mod redis;
 mod reply;
 mod runtime;

@@ -8,37 +8,43 @@ use serde::de::DeserializeOwned;
 
 use super::backend::{NativeBackend, Operations};
 use super::bridge::Bridge;
+use super::hold::Held;
 use super::reply;
 use super::runtime::{runtime, system_host};
+use crate::backend::credentials::CredentialsProvider;
 use crate::backend::javascript::{JavascriptBackend, Replaced, SpiedBackend};
 use crate::backend::memory::{Clock, MemoryBackend, MemoryConfig};
 use crate::backend::{Backend, Warnings, firestore, postgres, redis, sqlite};
 use crate::client::Client;
 use crate::client::host::Host;
 use crate::error::{Error, Result};
+use crate::lock::HolderLabel;
 
-/// The backend, or the reply that says why there is none. `client`: the number under which a client
-/// of the user is asked, where the backend uses one.
+/// Opens a backend. Returns an error reply if it cannot. `client`: the number by which JavaScript knows
+/// the user's client, if the backend uses one. `label`: the label that is stored with its locks.
 #[napi]
 pub fn open(
     bridge: &Bridge,
     kind: String,
     config: String,
     client: f64,
+    label: Option<String>,
 ) -> Either<NativeBackend, String> {
-    or_reply(open_backend(bridge, &kind, &config, client as u64))
+    let label = label.map(|label| HolderLabel::new(&label)).transpose();
+    or_reply(label.and_then(|label| open_backend(bridge, &kind, &config, client as u64, label)))
 }
 
-/// A backend that JavaScript has written itself, and is asked as number `target`.
+/// Opens the engine over a backend that is written in JavaScript, and known there by the number `target`.
 #[napi]
 pub fn open_own(bridge: &Bridge, target: f64, can_watch: bool) -> Either<NativeBackend, String> {
     let program = bridge.questions.to(target as u64);
     let backend = Arc::new(JavascriptBackend::new(program, can_watch));
     let host = Arc::clone(&bridge.host) as Arc<dyn Host>;
-    or_reply(native(bridge, backend, host, true))
+    or_reply(native(bridge, backend, host, None, ASKS_JAVASCRIPT))
 }
 
-/// The same backend, where JavaScript, as number `target`, has replaced some operations.
+/// Opens the engine over a backend of which the program has replaced some operations. JavaScript knows
+/// them by the number `target`.
 #[napi]
 pub fn open_spied(
     bridge: &Bridge,
@@ -56,7 +62,14 @@ pub fn open_spied(
     };
     let backend = SpiedBackend::new(Arc::clone(&original.backend), program, replaced);
     let host = Arc::clone(original.client.host());
-    or_reply(native(bridge, Arc::new(backend), host, true))
+    let label = original.client.label().cloned();
+    let opened = native(bridge, Arc::new(backend), host, label, ASKS_JAVASCRIPT);
+    if let Ok(spied) = &opened
+        && original.held.is_released_on_exit()
+    {
+        spied.held.release_on_exit();
+    }
+    or_reply(opened)
 }
 
 fn or_reply(opened: Result<NativeBackend>) -> Either<NativeBackend, String> {
@@ -66,7 +79,13 @@ fn or_reply(opened: Result<NativeBackend>) -> Either<NativeBackend, String> {
     }
 }
 
-fn open_backend(bridge: &Bridge, kind: &str, config: &str, client: u64) -> Result<NativeBackend> {
+fn open_backend(
+    bridge: &Bridge,
+    kind: &str,
+    config: &str,
+    client: u64,
+    label: Option<HolderLabel>,
+) -> Result<NativeBackend> {
     let _context = runtime()?.enter();
     let warnings = {
         let completions = Arc::downgrade(&bridge.completions);
@@ -76,55 +95,95 @@ fn open_backend(bridge: &Bridge, kind: &str, config: &str, client: u64) -> Resul
             }
         })
     };
+    let mut serving = Serving {
+        taken_at_once: false,
+        is_shared: true,
+    };
     let backend: Arc<dyn Backend> = match kind {
         "firestore" => Arc::new(firestore::FirestoreBackend::open(read(config)?, warnings)?),
         "memory" => match read::<MemoryConfig>(config)?.clock {
-            Clock::System => Arc::new(MemoryBackend::new()),
+            Clock::System => {
+                serving.is_shared = false;
+                Arc::new(MemoryBackend::new())
+            }
             Clock::Javascript => {
+                serving = Serving {
+                    is_shared: false,
+                    ..ASKS_JAVASCRIPT
+                };
                 let clock = Arc::clone(&bridge.host);
                 let backend = MemoryBackend::with_clock(move || clock.unix_ms());
                 let host = Arc::clone(&bridge.host) as Arc<dyn Host>;
-                return native(bridge, Arc::new(backend), host, true);
+                return native(bridge, Arc::new(backend), host, label, serving);
             }
         },
-        "postgres" => Arc::new(postgres::PostgresBackend::open(
-            read(config)?,
-            warnings,
-            bridge.event_loop.clone(),
-        )?),
-        "redis" => Arc::new(redis::RedisBackend::open(
-            read(config)?,
-            warnings,
-            bridge.event_loop.clone(),
-        )?),
+        "postgres" => {
+            let mut config: postgres::PostgresConfig = read(config)?;
+            config.credentials = credentials_provider(bridge, config.ask_credentials);
+            Arc::new(postgres::PostgresBackend::open(config, warnings)?)
+        }
+        "redis" => {
+            let config: redis::RedisConfig = read(config)?;
+            let provider = credentials_provider(bridge, config.ask_credentials);
+            let home = bridge.event_loop.clone();
+            let config = config.with_credentials(provider);
+            Arc::new(redis::RedisBackend::open(config, warnings, home)?)
+        }
         "redis-client" => {
             let client = bridge.questions.to(client);
             let backend = redis::RedisBackend::open_over_client(read(config)?, client)?;
-            return native(bridge, Arc::new(backend), system_host()?, true);
+            return native(
+                bridge,
+                Arc::new(backend),
+                system_host()?,
+                label,
+                ASKS_JAVASCRIPT,
+            );
         }
         "sqlite" => Arc::new(sqlite::SqliteBackend::open(read(config)?)?),
         _ => return Err(Error::invalid_argument("There is no backend of this kind")),
     };
-    native(bridge, backend, system_host()?, false)
+    native(bridge, backend, system_host()?, label, serving)
 }
+
+/// See [`Operations`].
+#[derive(Clone, Copy)]
+struct Serving {
+    taken_at_once: bool,
+    is_shared: bool,
+}
+
+const ASKS_JAVASCRIPT: Serving = Serving {
+    taken_at_once: true,
+    is_shared: true,
+};
 
 fn native(
     bridge: &Bridge,
     backend: Arc<dyn Backend>,
     host: Arc<dyn Host>,
-    taken_at_once: bool,
+    label: Option<HolderLabel>,
+    serving: Serving,
 ) -> Result<NativeBackend> {
+    let client = Client::with_label(Arc::clone(&backend), host, label);
     Ok(NativeBackend(Arc::new(Operations {
-        client: Client::new(Arc::clone(&backend), host),
+        held: Arc::new(Held::new(Arc::clone(&client))),
+        client,
         backend,
         completions: Arc::clone(&bridge.completions),
         runtime: runtime()?.handle().clone(),
-        taken_at_once,
-        held: Arc::default(),
+        taken_at_once: serving.taken_at_once,
+        is_shared: serving.is_shared,
+        environment: Arc::clone(&bridge.environment),
     })))
 }
 
-/// What the JavaScript side wrote: an unknown or mistyped option is the user's mistake.
+/// Returns what asks the program's function for credentials, if it has one.
+fn credentials_provider(bridge: &Bridge, number: Option<u64>) -> Option<CredentialsProvider> {
+    number.map(|number| CredentialsProvider::new(bridge.questions.to_kept(number)))
+}
+
+/// Reads a configuration from JavaScript. An unknown or mistyped option is the user's mistake.
 fn read<T: DeserializeOwned>(config: &str) -> Result<T> {
     serde_json::from_str(config)
         .map_err(|error| Error::invalid_argument(format!("Invalid backend options: {error}")))

@@ -1,14 +1,13 @@
-//! Where Node.js, libuv or N-API calls us.
+//! Functions that Node.js, libuv or N-API call must not unwind.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `work`; nothing when it panics. Unwinding out of a function that C called would end the
-/// process.
-pub fn contain<T>(work: impl FnOnce() -> T) -> Option<T> {
+/// Runs `work`. None if it panics. Unwinding out of a function that C called would end the process.
+pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(value) => Some(value),
         Err(payload) => {
-            // Its drop could panic in turn.
+            // Dropping the payload could panic again.
             std::mem::forget(payload);
             None
         }
@@ -28,10 +27,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_gets_out() {
-        assert_eq!(contain(|| 1), Some(1));
-        assert_eq!(contain(|| panic!("on purpose")), None::<()>);
+    fn no_panic_unwinds() {
+        assert_eq!(catch_panic(|| 1), Some(1));
+        assert_eq!(catch_panic(|| panic!("on purpose")), None::<()>);
         let worst = || std::panic::panic_any(PanicsWhenDropped);
-        assert_eq!(contain(worst), None::<()>);
+        assert_eq!(catch_panic(worst), None::<()>);
     }
 }

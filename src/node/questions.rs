@@ -1,7 +1,8 @@
-//! What the core asks of JavaScript, and the answers.
+//! Questions of the core to JavaScript, and their answers.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -16,11 +17,11 @@ type Answer = oneshot::Sender<Result<Value>>;
 
 pub(super) struct Questions {
     completions: Arc<Completions>,
-    /// Nothing when nobody is there to answer any more.
+    /// None if JavaScript has ended.
     open: Mutex<Option<HashMap<u64, Answer>>>,
 }
 
-/// What JavaScript says of something that it threw, and keeps under a number.
+/// A value that JavaScript threw, and keeps under a number.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Failure {
@@ -39,7 +40,7 @@ impl Questions {
         }
     }
 
-    /// Questions to the thing that JavaScript knows by this number.
+    /// Returns what asks the object that JavaScript knows by this number.
     pub fn to(self: &Arc<Self>, target: u64) -> Arc<dyn Foreign> {
         Arc::new(Target {
             questions: Arc::clone(self),
@@ -47,8 +48,21 @@ impl Questions {
         })
     }
 
+    /// The same. JavaScript keeps the object until this is dropped.
+    pub fn to_kept(self: &Arc<Self>, target: u64) -> Arc<dyn Foreign> {
+        Arc::new(KeptTarget(Target {
+            questions: Arc::clone(self),
+            target,
+        }))
+    }
+
     pub fn answer(&self, question: u64, ok: bool, json: &str) {
-        let Some(answer) = self.open().as_mut().and_then(|open| open.remove(&question)) else {
+        let Some(answer) = self
+            .open
+            .lock()
+            .as_mut()
+            .and_then(|open| open.remove(&question))
+        else {
             return;
         };
         let unreadable = || Error::internal("The answer of the program could not be read");
@@ -60,7 +74,7 @@ impl Questions {
                 Err(_) => unreadable(),
             })
         };
-        // Who asked may be gone.
+        // The asking operation may be gone.
         let _ = answer.send(result);
     }
 
@@ -75,14 +89,10 @@ impl Questions {
         }
     }
 
-    /// Who waits for an answer learns that none will come.
+    /// Fails all open questions, because no answer will come.
     pub fn end(&self) {
-        let unanswered = self.open().take();
+        let unanswered = self.open.lock().take();
         drop(unanswered);
-    }
-
-    fn open(&self) -> MutexGuard<'_, Option<HashMap<u64, Answer>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,7 +105,7 @@ impl Foreign for Target {
     fn ask(&self, question: Value) -> BoxFuture<'static, Result<Value>> {
         let (answer, answered) = oneshot::channel();
         let id = self.questions.completions.next_id();
-        if let Some(open) = self.questions.open().as_mut() {
+        if let Some(open) = self.questions.open.lock().as_mut() {
             open.insert(id, answer);
         }
         let text = format!("{id},{},{question}", self.target);
@@ -104,5 +114,20 @@ impl Foreign for Target {
             let gone = || Err(Error::internal("The JavaScript context has ended"));
             answered.await.unwrap_or_else(|_| gone())
         })
+    }
+}
+
+struct KeptTarget(Target);
+
+impl Foreign for KeptTarget {
+    fn ask(&self, question: Value) -> BoxFuture<'static, Result<Value>> {
+        self.0.ask(question)
+    }
+}
+
+impl Drop for KeptTarget {
+    fn drop(&mut self) {
+        let completions = &self.0.questions.completions;
+        completions.message('D', &self.0.target.to_string());
     }
 }

@@ -1,55 +1,97 @@
-//! Replies that are ready and operations that will have one: what the JavaScript thread shares with
-//! those that work for it.
+//! Replies that are ready, and running operations that will have one. The JavaScript thread shares them
+//! with the threads that run operations.
 
-use std::sync::PoisonError;
+use std::collections::VecDeque;
 
 use super::reply::Reply;
 use crate::map::FastMap;
-use crate::sync::{CancellationToken, Mutex, MutexGuard};
+use crate::sync::{CancellationToken, Mutex};
 
 #[derive(Default)]
 pub struct Queue {
-    ready: Mutex<Vec<(u64, Reply)>>,
-    /// What JavaScript may still cancel, by its id.
+    ready: Mutex<Ready>,
+    /// Operations that JavaScript may cancel, by the ids of their replies.
     running: Mutex<FastMap<u64, Running>>,
+}
+
+#[derive(Default)]
+struct Ready {
+    replies: VecDeque<(u64, Reply)>,
+    /// Whether a reply was added since the last `take`.
+    announced: bool,
+    /// Whether nobody takes replies any more.
+    ended: bool,
 }
 
 struct Running {
     cancel: CancellationToken,
-    /// It was cancelled, perhaps too late for the engine to see it.
+    /// Whether it was cancelled, perhaps too late for the engine to see it.
     unwanted: bool,
 }
 
 impl Queue {
-    /// Whether this is the first since the last `take`: only then is a wake-up due.
+    /// Adds a reply. Returns whether it is the first since the last `take`: only then a wake-up is due.
     pub fn push(&self, id: u64, reply: Reply) -> bool {
-        let mut ready = lock(&self.ready);
-        ready.push((id, reply));
-        ready.len() == 1
+        let (first, dropped) = self.enqueue(id, reply);
+        drop(dropped);
+        first
     }
 
-    pub fn take(&self) -> Vec<(u64, Reply)> {
-        std::mem::take(&mut *lock(&self.ready))
+    /// Returns whether the reply is the first, as in `push`, and the reply itself if nobody will take it.
+    /// Drop it without holding a mutex, because that releases the lock in it.
+    fn enqueue(&self, id: u64, reply: Reply) -> (bool, Option<Reply>) {
+        let mut ready = self.ready.lock();
+        if ready.ended {
+            return (false, Some(reply));
+        }
+        ready.replies.push_back((id, reply));
+        let first = !std::mem::replace(&mut ready.announced, true);
+        (first, None)
     }
 
-    /// If no more than one is ready.
+    /// Takes the oldest replies. If some are left, call this again: they cause no wake-up.
+    pub fn take(&self, most: usize) -> Vec<(u64, Reply)> {
+        let mut ready = self.ready.lock();
+        ready.announced = false;
+        if ready.replies.len() <= most {
+            return std::mem::take(&mut ready.replies).into();
+        }
+        ready.replies.drain(..most).collect()
+    }
+
+    /// Takes the reply that is ready, if it is the only one.
     pub fn take_single(&self) -> Option<(u64, Reply)> {
-        let mut ready = lock(&self.ready);
-        if ready.len() == 1 { ready.pop() } else { None }
+        let mut ready = self.ready.lock();
+        if ready.replies.len() != 1 {
+            return None;
+        }
+        ready.announced = false;
+        ready.replies.pop_front()
     }
 
-    pub fn is_empty(&self) -> bool {
-        lock(&self.ready).is_empty()
+    pub fn len(&self) -> usize {
+        self.ready.lock().replies.len()
+    }
+
+    /// Whether a reply was added since the last `take`.
+    pub fn is_announced(&self) -> bool {
+        self.ready.lock().announced
+    }
+
+    /// Whether `take` left replies that cause no wake-up.
+    pub fn has_unannounced(&self) -> bool {
+        let ready = self.ready.lock();
+        !ready.announced && !ready.replies.is_empty()
     }
 
     pub fn start(&self, id: u64, cancel: CancellationToken) {
         let unwanted = false;
-        lock(&self.running).insert(id, Running { cancel, unwanted });
+        self.running.lock().insert(id, Running { cancel, unwanted });
     }
 
-    /// Nobody wants the reply to `id` any more.
+    /// Cancels the operation whose reply has this id.
     pub fn cancel(&self, id: u64) {
-        let running = lock(&self.running).get_mut(&id).map(|running| {
+        let running = self.running.lock().get_mut(&id).map(|running| {
             running.unwanted = true;
             running.cancel.clone()
         });
@@ -59,37 +101,63 @@ impl Queue {
         }
     }
 
-    /// If it is here.
+    /// Empties the reply with this id, if it is still in the queue.
     fn revoke(&self, id: u64) {
-        let mut ready = lock(&self.ready);
-        let found = ready.iter_mut().find(|(other, _)| *other == id);
+        let mut ready = self.ready.lock();
+        let found = ready.replies.iter_mut().find(|(other, _)| *other == id);
         let unwanted = found.map(|(_, reply)| std::mem::replace(reply, Reply::nothing()));
         drop(ready);
         drop(unwanted);
     }
 
-    /// The reply to what was started. Whether it is the first, as in `push`.
+    /// Adds the reply to a running operation. Returns whether it is the first, as in `push`.
     pub fn finish(&self, id: u64, reply: Reply) -> bool {
-        // Together: who cancels finds it either running or in the queue.
-        let mut running = lock(&self.running);
+        // Both under one lock, so that `cancel` finds the operation either running or in the queue.
+        let mut running = self.running.lock();
         let unwanted = running.remove(&id).is_some_and(|it| it.unwanted);
         let (reply, dropped) = if unwanted {
             (Reply::nothing(), Some(reply))
         } else {
             (reply, None)
         };
-        let first = self.push(id, reply);
+        let (first, refused) = self.enqueue(id, reply);
         drop(running);
-        drop(dropped);
+        drop((dropped, refused));
         first
     }
 
-    /// There will be no reply to what was started.
+    /// Forgets a running operation that will have no reply.
     pub fn forget(&self, id: u64) {
-        lock(&self.running).remove(&id);
+        self.running.lock().remove(&id);
+    }
+
+    /// Drops all replies, including those that are added later.
+    pub fn end(&self) {
+        let mut ready = self.ready.lock();
+        ready.ended = true;
+        let dropped = std::mem::take(&mut ready.replies);
+        drop(ready);
+        drop(dropped);
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_that_a_take_leaves_are_known_until_announced_or_taken() {
+        let queue = Queue::default();
+        let reply = || Reply::from("1".to_owned());
+        assert!(queue.push(1, reply()));
+        let counted = queue.len();
+        // Added by another thread after the count: it causes no wake-up.
+        assert!(!queue.push(2, reply()));
+        assert_eq!(queue.take(counted).len(), 1);
+        assert!(queue.has_unannounced());
+        assert!(queue.push(3, reply()));
+        assert!(!queue.has_unannounced());
+        assert_eq!(queue.take(usize::MAX).len(), 2);
+        assert!(!queue.has_unannounced());
+    }
 }

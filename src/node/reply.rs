@@ -1,4 +1,4 @@
-//! Replies as JavaScript reads them: a tag, then fields of fixed width, then the rest.
+//! Replies as JavaScript reads them: a tag, fields of fixed width, and the rest.
 
 use serde_json::{Value, json};
 
@@ -7,46 +7,60 @@ use crate::backend::{LockRecord, Miss, Page, ReleaseOutcome};
 use crate::client::host::Moment;
 use crate::client::{Extension, Grant, Hold};
 use crate::error::{Cause, Error, Result};
-use crate::lock::{Fence, LockId};
+use crate::lock::{Fence, HolderLabel, LockId};
 
-/// A reply on its way.
+/// A reply on its way to JavaScript.
 pub(super) struct Reply {
     text: String,
-    /// What to do when nobody takes it: a lock that nobody heard of is nobody's.
-    unclaimed: Option<Box<dyn FnOnce() + Send>>,
-    /// What JavaScript threw must be there until it is told of it.
+    unclaimed: Option<Unclaimed>,
+    /// Keeps what JavaScript threw until the reply with it arrives there.
     _error: Option<Error>,
 }
 
+/// A lock that JavaScript has not confirmed yet. It is released when this is dropped.
+pub(super) struct Unclaimed(Option<Box<dyn FnOnce() + Send>>);
+
+impl Unclaimed {
+    fn new(release: impl FnOnce() + Send + 'static) -> Self {
+        Self(Some(Box::new(release)))
+    }
+
+    /// JavaScript has confirmed the lock.
+    pub fn claim(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(release) = self.0.take() {
+            release();
+        }
+    }
+}
+
 impl Reply {
-    /// An answer to nobody: the operation is over.
+    /// A reply without content: the operation is over.
     pub fn nothing() -> Self {
         "Z".to_owned().into()
     }
 
-    /// Not the last one: the caller is answered, work goes on.
+    /// Marks a reply that another one follows: the caller is answered while the operation continues.
     pub fn interim(mut self) -> Self {
         self.text.insert(0, '~');
         self
     }
 
-    pub fn or_else(mut self, unclaimed: impl FnOnce() + Send + 'static) -> Self {
-        self.unclaimed = Some(Box::new(unclaimed));
+    /// Calls `release` if JavaScript does not confirm the lock in this reply.
+    pub fn or_else(mut self, release: impl FnOnce() + Send + 'static) -> Self {
+        self.unclaimed = Some(Unclaimed::new(release));
         self
     }
 
-    /// For JavaScript, which has it then.
-    pub fn deliver(mut self) -> String {
-        self.unclaimed = None;
-        std::mem::take(&mut self.text)
-    }
-}
-
-impl Drop for Reply {
-    fn drop(&mut self) {
-        if let Some(unclaimed) = self.unclaimed.take() {
-            unclaimed();
-        }
+    /// Returns the text for JavaScript, and the lock to keep until JavaScript has confirmed it: see
+    /// [`Outbox`](super::outbox::Outbox).
+    pub fn into_parts(self) -> (String, Option<Unclaimed>) {
+        (self.text, self.unclaimed)
     }
 }
 
@@ -70,16 +84,16 @@ impl From<Error> for Reply {
     }
 }
 
-/// Not while a loss is unknown.
+/// The reply to a release of a lock whose loss JavaScript does not know yet.
 pub(super) fn unsure() -> String {
     "!".to_owned()
 }
 
-/// Another reply, to go along with this one.
-pub(super) fn append(text: &mut String, id: u64, reply: Reply) {
+/// Appends another reply to this one.
+pub(super) fn append(text: &mut String, id: u64, other: &str) {
     push_number(text, id);
     text.push(',');
-    text.push_str(&reply.deliver());
+    text.push_str(other);
 }
 
 pub(super) fn locked() -> String {
@@ -93,7 +107,7 @@ pub(super) fn acquired(grant: &Grant) -> String {
     text
 }
 
-/// `number` is that of the hold.
+/// The reply for a hold with this number.
 pub(super) fn held(hold: &Hold, number: u64) -> String {
     let mut text = String::with_capacity(96);
     push_lock(&mut text, hold.lock_id, hold.fence, hold.expires_at_ms());
@@ -107,7 +121,7 @@ pub(super) fn held(hold: &Hold, number: u64) -> String {
 
 const FENCE_ZEROS: &str = "000000000000000";
 
-// Not by `write!`: it took a tenth of an operation in memory.
+// `write!` took a tenth of an operation in memory.
 fn push_lock(text: &mut String, lock_id: LockId, fence: Fence, expires_at_ms: u64) {
     text.push('A');
     text.push_str(lock_id.as_str());
@@ -123,12 +137,12 @@ fn push_number(text: &mut String, number: impl itoa::Integer) {
     text.push_str(itoa::Buffer::new().format(number));
 }
 
-/// Of a host's clock, as JavaScript compares them.
+/// A moment of the host's clock, as JavaScript compares it.
 pub(super) fn milliseconds(moment: Moment) -> u64 {
     u64::try_from(moment.since_start().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Of a release that found its lock.
+/// The reply to a release that found its lock.
 pub(super) const DONE: &str = "1";
 
 pub(super) fn released(outcome: ReleaseOutcome) -> String {
@@ -162,12 +176,14 @@ pub(super) fn boolean(value: bool) -> String {
 pub(super) fn found(record: Option<LockRecord>) -> String {
     match record {
         None => "0".to_owned(),
+        // A label has no line break, but a key may have some.
         Some(record) => format!(
-            "I{}{}{},{},{}",
+            "I{}{}{},{},{}\n{}",
             record.lock_id.as_str(),
             record.fence,
             record.expires_at_ms,
             record.acquired_at_ms,
+            record.label.as_ref().map_or("", HolderLabel::as_str),
             record.key
         ),
     }
@@ -178,13 +194,17 @@ pub(super) fn page(page: Page) -> String {
         .locks
         .into_iter()
         .map(|record| {
-            json!({
+            let mut lock = json!({
                 "key": record.key,
                 "lockId": record.lock_id.as_str(),
                 "fence": record.fence.to_string(),
                 "expiresAtMs": record.expires_at_ms,
                 "acquiredAtMs": record.acquired_at_ms,
-            })
+            });
+            if let Some(label) = &record.label {
+                lock["holderLabel"] = json!(label.as_str());
+            }
+            lock
         })
         .collect();
     format!("1{}", json!({ "locks": locks, "next": page.next }))
@@ -222,7 +242,7 @@ fn describe(error: &Error) -> Value {
     body
 }
 
-/// The reply to a result, whatever it is.
+/// Makes the reply to a result.
 pub(super) fn of<T>(result: Result<T>, ok: impl FnOnce(T) -> String) -> Reply {
     match result {
         Ok(value) => ok(value).into(),
@@ -230,7 +250,7 @@ pub(super) fn of<T>(result: Result<T>, ok: impl FnOnce(T) -> String) -> Reply {
     }
 }
 
-/// The same, where JavaScript does not wait.
+/// Makes the reply to a result that is returned at once.
 pub(super) fn now<T>(result: Result<T>, ok: impl FnOnce(T) -> String) -> String {
-    of(result, ok).deliver()
+    of(result, ok).text
 }

@@ -14,18 +14,18 @@ pub(super) fn runtime() -> Result<&'static Runtime> {
     RUNTIME
         .get_or_init(|| {
             #[cfg(windows)]
-            super::windows::equip();
-            Builder::new_multi_thread()
-                .worker_threads(2)
-                .thread_name("syncguard")
-                .enable_all()
-                .build()
+            super::windows::install_platform_hooks();
+            let mut threads = Builder::new_multi_thread();
+            threads.worker_threads(2).thread_name("syncguard");
+            #[cfg(unix)]
+            threads.on_thread_start(super::exit::block_signals);
+            threads.enable_all().build()
         })
         .as_ref()
         .map_err(|error| Error::internal("The system refuses to start a thread").cause(error))
 }
 
-/// The one host of all backends that do not have JavaScript's time.
+/// The host that all backends share, except those that use JavaScript's time.
 pub(super) fn system_host() -> Result<Arc<SystemHost>> {
     static HOST: OnceLock<Arc<SystemHost>> = OnceLock::new();
     let handle = runtime()?.handle();

@@ -9,8 +9,8 @@ use std::sync::{Arc, LazyLock};
 
 use libloading::os::unix::Library;
 
-use super::panics::contain;
-use crate::event_loop::Event;
+use super::panics::catch_panic;
+use crate::net::event_loop::Event;
 
 #[cfg(test)]
 mod tests;
@@ -104,7 +104,7 @@ struct Data {
 impl Poll {
     /// Calls `on_event` when the socket can be read or is broken, and when it can be written if
     /// that is asked for. Does not keep the program running. `on_event` is dropped when libuv has
-    /// let go of the handle. Nothing when libuv does not want to.
+    /// let go of the handle. None if libuv refuses the socket.
     ///
     /// # Safety
     /// `uv_loop` must be a loop of libuv that runs on this thread only, and must not end before
@@ -150,7 +150,7 @@ impl Poll {
         poll.start().then_some(poll)
     }
 
-    /// Sets whether to wait for writing too. Whether libuv goes on watching.
+    /// Sets whether to wait for writing too. Returns whether libuv goes on watching.
     pub fn listen(&self, writable: bool) -> bool {
         self.writable.replace(writable) == writable || self.start()
     }
@@ -175,7 +175,7 @@ impl Drop for Poll {
 }
 
 unsafe extern "C" fn on_event(handle: Handle, status: c_int, _events: c_int) {
-    contain(|| {
+    catch_panic(|| {
         let Some(uv) = UV.as_ref() else { return };
         // SAFETY: libuv calls this for handles made above, whose data lives until `on_closed`.
         // Only the clone is used afterwards: JavaScript may run the loop, and so close and free
@@ -194,7 +194,7 @@ unsafe extern "C" fn on_event(handle: Handle, status: c_int, _events: c_int) {
 }
 
 unsafe extern "C" fn on_closed(handle: Handle) {
-    contain(|| {
+    catch_panic(|| {
         let Some(uv) = UV.as_ref() else { return };
         // SAFETY: libuv calls this once for a handle made above, and does not use it afterwards:
         // both boxes are ours again.

@@ -1,4 +1,4 @@
-//! What only Windows has.
+//! What only Windows needs.
 
 mod accounts;
 
@@ -14,13 +14,14 @@ unsafe extern "system" {
     safe fn GetTickCount64() -> u64;
 }
 
-/// Gives the core what it can only have from Windows' own calls.
-pub(super) fn equip() {
+/// Gives the core the functions that need system calls of Windows.
+pub(super) fn install_platform_hooks() {
     // Deadlines count the time that the machine was suspended.
     let _ = COARSE_CLOCK.set(|| Duration::from_millis(GetTickCount64()));
     let _ = ACCOUNTS.set(Accounts {
-        // Nobody owns anything then, and no file is taken for safe.
+        // Without an account no file counts as safe.
         user: accounts::user().unwrap_or_else(|_| "unknown".to_owned()),
+        local_data: accounts::local_data().ok(),
         make_directory: accounts::make_directory,
         access: accounts::access,
     });

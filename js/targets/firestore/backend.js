@@ -1,8 +1,8 @@
 // Locks in Firestore.
 
 import { createNativeBackend } from "../../native/backend.js";
-import { createManagedLock, noteUndefined, reading } from "../shared.js";
-import { readTarget } from "./target.js";
+import { checkTarget, createManagedLock, reading } from "../shared.js";
+import { KNOWN, readTarget } from "./target.js";
 
 const CAPABILITIES = /** @type {const} */ ({
   backend: "firestore",
@@ -11,12 +11,13 @@ const CAPABILITIES = /** @type {const} */ ({
 });
 
 /**
- * Connects on first use. Without a Firestore instance everything may be in one object.
+ * Creates a backend that connects on first use. Without a Firestore instance, all options can be in one
+ * object.
  * @param {any} [target] a Firestore instance, connection options, a URL, or nothing: the environment
  * @param {any} [options]
  */
 export function createFirestoreBackend(target, options) {
-  noteUndefined(arguments, "Firestore", "the environment (GOOGLE_CLOUD_PROJECT and so on)");
+  checkTarget(arguments, KNOWN);
   const { config, hooks } = reading("createFirestoreBackend()", () => readTarget(target, options));
   return createNativeBackend("firestore", config, hooks, CAPABILITIES);
 }

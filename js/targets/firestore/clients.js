@@ -1,4 +1,4 @@
-// A `Firestore` of @google-cloud/firestore: the connection settings that it was made with.
+// Reads the connection settings of a `Firestore` of @google-cloud/firestore.
 
 import { invalidArgument } from "../../base/errors.js";
 import { noSettings } from "../shared.js";
@@ -9,8 +9,8 @@ const WAY_OUT =
   "pass { projectId, emulatorHost } or { projectId, credentials }, or a firestore: URL, instead";
 
 /**
- * By its method, so that any copy and version of the library will do; among options, `collection`
- * is a name.
+ * Recognised by its method, so that any copy and version of the library works. In an options object,
+ * `collection` is a string.
  * @param {any} target
  */
 export function isClient(target) {
@@ -22,13 +22,13 @@ export function unreadableClient() {
 }
 
 /**
- * What they leave open, the library takes from the environment.
+ * Reads the settings. The library takes whatever they leave out from the environment.
  * @param {any} db
  * @returns {FirestoreConnection}
  */
 export function settingsOfClient(db) {
   const settings = db._settings;
-  // The library adds its own name and version to whatever it is given: never empty.
+  // Never empty, because the library adds its own name and version to the settings.
   if (typeof settings !== "object" || settings === null || Object.keys(settings).length === 0) {
     throw unreadableClient();
   }

@@ -1,6 +1,6 @@
-// What a target of createFirestoreBackend() means for the connection.
+// Translates a target of createFirestoreBackend() to the configuration of the connection.
 
-import { invalidArgument } from "../../base/errors.js";
+import { explain, invalidArgument } from "../../base/errors.js";
 import { checkTimeouts, checkTypes, isOptions, readBoth, SHARED_OPTIONS } from "../shared.js";
 import {
   environmentProject,
@@ -21,17 +21,21 @@ import {
  * @property {string} [keyFilename]
  */
 
-const KNOWN = {
+export const KNOWN = {
+  kind: "Firestore",
+  create: "createFirestoreBackend",
+  defaults: "the environment, GOOGLE_CLOUD_PROJECT and so on",
   connection: [
     ...["projectId", "databaseId", "emulatorHost", "host", "port", "ssl"],
     ...["credentials", "keyFilename"],
   ],
+  places: ["projectId", "emulatorHost", "host", "credentials", "keyFilename"],
   options: [...SHARED_OPTIONS, "collection", "fenceCollection", "cleanupInIsLocked"],
   noSettings: unreadableClient,
 };
 
 /**
- * The configuration of the native backend, and the options that it does not need.
+ * Returns the configuration of the native backend, and the options that only JavaScript needs.
  * @param {any} target
  * @param {any} options
  * @returns {{ config: FirestoreConnection & Record<string, unknown>, hooks: Record<string, any> }}
@@ -42,10 +46,10 @@ export function readTarget(target, options) {
   checkTypes(given, "string", "collection", "fenceCollection");
   checkTypes(given, "boolean", "cleanupInIsLocked");
   checkTimeouts(given);
-  const { onReleaseError, disposeTimeoutMs, ...config } = given;
+  const { onReleaseError, disposeTimeoutMs, holderLabel, releaseOnExit, ...config } = given;
   return {
     config: { ...(client ? settingsOfClient(client) : readPlain(target, connection)), ...config },
-    hooks: { onReleaseError, disposeTimeoutMs },
+    hooks: { onReleaseError, disposeTimeoutMs, holderLabel, releaseOnExit },
   };
 }
 
@@ -61,12 +65,14 @@ function readPlain(target, { port, ...connection }) {
     return withEnvironment({ ...connection, host: withPort(connection.host, port) });
   }
   throw invalidArgument(
-    "The Firestore target must be a Firestore instance, an options object, a firestore: URL or nothing",
+    "The Firestore target must be a Firestore instance, an options object, a firestore: URL or nothing" +
+      explain(target),
   );
 }
 
 /**
- * `firestore://project/database`, either may be left out; `?emulatorHost=host:port` for an emulator.
+ * Reads `firestore://project/database`. Both parts are optional; `?emulatorHost=host:port` names an
+ * emulator.
  * @param {string} url
  * @returns {FirestoreConnection}
  */
@@ -97,7 +103,7 @@ function decode(part) {
 }
 
 /**
- * What the options leave open.
+ * Fills in what the options leave out.
  * @param {any} given
  * @returns {FirestoreConnection}
  */

@@ -21,7 +21,8 @@ const OPTIONS = [...SHARED_OPTIONS, "clock"];
 const CLOCKS = ["system", "javascript"];
 
 /**
- * A store of its own. There is nothing to connect to, so the options may also come first.
+ * Creates a backend with a store of its own. There is nothing to connect to, so the options can also
+ * come first.
  * @param {any} [target]
  * @param {any} [options]
  */
@@ -48,7 +49,7 @@ function readTarget(target, options) {
     ...(isOptions(target) && readOptions(target, OPTIONS)),
     ...readOptions(options, OPTIONS),
   };
-  // There is no server to be silent: they are for programs that pass the same to any backend.
+  // Timeouts have no effect, but programs may pass the same options to any backend.
   checkTimeouts(given);
   if (given.clock !== undefined && !CLOCKS.includes(given.clock)) {
     throw invalidArgument('clock must be "system" or "javascript"');

@@ -1,13 +1,13 @@
-// Clients of other libraries: the connection settings that they were made with.
+// Reads the connection settings of clients of other libraries.
 
 import { noSettings } from "../shared.js";
-import { cannotTakeOver, compact, list, passwordText, WAY_OUT, withTls } from "./params.js";
+import { cannotTakeOver, compact, list, readPassword, WAY_OUT, withTls } from "./params.js";
 
 /** @typedef {import("./target.js").PostgresConnection} PostgresConnection */
 
 /**
- * By its methods, so that any copy and version of a library will do, and no mock is taken for an
- * options object.
+ * Recognised by its methods, so that any copy and version of a library works, and a mock is not
+ * mistaken for an options object.
  * @param {any} target
  */
 export function isClient(target) {
@@ -19,7 +19,8 @@ export function unreadableClient() {
 }
 
 /**
- * postgres.js' `sql` is a function; a Pool of pg has the class of its clients.
+ * Recognises the library: postgres.js' `sql` is a function, and a Pool of pg has the class of its
+ * clients.
  * @param {any} client
  * @returns {PostgresConnection}
  */
@@ -32,20 +33,21 @@ export function settingsOfClient(client) {
 }
 
 /**
- * The pool's Client puts URL, options and environment together. It does not connect by itself.
+ * Creates a client of the pool's class, which combines URL, options and environment. It does not
+ * connect by itself.
  * @param {any} pool
  */
 function clientOf(pool) {
   try {
     return new pool.Client(pool.options);
   } catch {
-    // No cause: one about a malformed URL quotes it, with the password.
+    // Without the cause, which quotes a malformed URL with its password.
     throw unreadableClient();
   }
 }
 
 /**
- * postgres.js: `sql.options` is what it made of URL, options and environment.
+ * Reads the settings of postgres.js: `sql.options` combines URL, options and environment.
  * @param {any} from
  * @returns {PostgresConnection}
  */
@@ -55,15 +57,19 @@ function fromPostgresJs(from) {
   const { application_name, options, sslrootcert, ...settings } = from.connection ?? {};
   const where = from.path ? socket(from.path) : { host: list(from.host), port: list(from.port) };
   const { ssl } = from;
-  // It does not look at the server's certificate for these.
+  const known = readPassword(from.pass, from);
+  // For these modes it does not verify the server's certificate.
   const unverified = ssl === "require" || ssl === "allow";
   return {
     params: compact({
       ...where,
       dbname: from.database,
       user: from.user,
-      password: passwordText(from.pass),
+      password: known.password,
       application_name,
+      keepalives_idle: wholeSeconds(from.keep_alive),
+      // Its default is far longer than ours.
+      connect_timeout: from.connect_timeout === 30 ? undefined : wholeSeconds(from.connect_timeout),
       options: startupOptions(options, settings),
       target_session_attrs: from.target_session_attrs,
       sslnegotiation: from.sslnegotiation,
@@ -73,12 +79,14 @@ function fromPostgresJs(from) {
       ...(!ssl && { sslmode: "disable" }),
     }),
     prepare: from.prepare !== false,
+    poolSize: poolSize(from.max),
+    askPassword: known.askPassword,
     ...withTls(ssl),
   };
 }
 
 /**
- * pg: `client.connectionParameters` is what it made of URL, options and environment.
+ * Reads the settings of pg: `client.connectionParameters` combines URL, options and environment.
  * @param {any} client
  * @param {any} options
  * @returns {PostgresConnection}
@@ -87,24 +95,52 @@ function fromPg(client, options) {
   const from = client.connectionParameters;
   if (!Number.isInteger(from?.port)) throw unreadableClient();
   if (options.stream) throw cannotTakeOver("a stream of its own");
+  const known = readPassword(from.password, client, from);
+  // In milliseconds; in the parameters it is in seconds.
+  const connectTimeoutMs = Number(options.connectionTimeoutMillis);
   return {
     params: compact({
       host: from.host,
       port: from.port,
       dbname: from.database,
       user: from.user,
-      password: passwordText(from.password),
+      password: known.password,
       options: from.options,
-      application_name: from.application_name ?? from.fallback_application_name,
+      application_name: from.application_name,
+      fallback_application_name: from.fallback_application_name || "syncguard",
+      keepalives: from.keepalives,
+      keepalives_idle: wholeSeconds(from.keepalives_idle),
+      connect_timeout: wholeSeconds(from.connect_timeout),
       sslnegotiation: from.sslnegotiation,
       ...(!from.ssl && { sslmode: "disable" }),
     }),
     ...withTls(from.ssl),
+    poolSize: poolSize(options.max),
+    ...(connectTimeoutMs >= 1 && { connectTimeoutMs: Math.floor(connectTimeoutMs) }),
+    askPassword: known.askPassword,
   };
 }
 
 /**
- * Settings that a session starts with, as libpq's `options`.
+ * Limits the size of their pool to the largest of ours.
+ * @param {unknown} max
+ */
+function poolSize(max) {
+  const size = Math.floor(Number(max));
+  return size >= 1 ? Math.min(size, 1000) : undefined;
+}
+
+/**
+ * Returns whole seconds. `undefined` if it is not set, or less than a second.
+ * @param {unknown} seconds
+ */
+function wholeSeconds(seconds) {
+  const whole = Math.floor(Number(seconds));
+  return whole >= 1 ? whole : undefined;
+}
+
+/**
+ * Writes the initial settings of a session as libpq's `options`.
  * @param {any} given
  * @param {Record<string, unknown>} settings
  */

@@ -17,10 +17,16 @@ export function withTls(ssl) {
     : undefined;
 }
 
-/** @param {unknown} value */
-export function passwordText(value) {
-  if (typeof value === "function") throw cannotTakeOver("a password that a function returns");
-  return value;
+/**
+ * Returns the password, or the function that is called for each new connection.
+ * @param {any} value
+ * @param {any} [client] what the function is a property of
+ * @param {any} [parameters] what it is called with
+ */
+export function readPassword(value, client, parameters) {
+  if (typeof value !== "function") return { password: value };
+  const ask = async () => ({ password: await value.call(client, parameters) });
+  return { password: undefined, askPassword: ask };
 }
 
 /** @param {unknown} value */
@@ -29,7 +35,7 @@ export function list(value) {
 }
 
 /**
- * Only what is there, as text.
+ * Returns the given values as text, without those that are missing.
  * @param {Record<string, unknown>} params
  */
 export function compact(params) {

@@ -1,7 +1,7 @@
-// What a target of createPostgresBackend() means for the connection, in libpq's keywords.
+// Translates a target of createPostgresBackend() to libpq's keywords.
 
 import { userInfo } from "node:os";
-import { invalidArgument } from "../../base/errors.js";
+import { explain, invalidArgument } from "../../base/errors.js";
 import {
   checkTimeouts,
   checkTypes,
@@ -11,7 +11,7 @@ import {
   SHARED_OPTIONS,
 } from "../shared.js";
 import { isClient, settingsOfClient, unreadableClient } from "./clients.js";
-import { compact, list, passwordText, withTls } from "./params.js";
+import { compact, list, readPassword, withTls } from "./params.js";
 
 /**
  * @typedef {object} PostgresConnection
@@ -20,13 +20,20 @@ import { compact, list, passwordText, withTls } from "./params.js";
  * @property {Record<string, string>} [defaults] these lose against it
  * @property {import("../tls.js").TlsConfig} [tls]
  * @property {boolean} [prepare]
+ * @property {number} [poolSize]
+ * @property {number} [connectTimeoutMs]
+ * @property {() => Promise<import("../credentials.js").Credentials>} [askPassword]
  */
 
-const KNOWN = {
+export const KNOWN = {
+  kind: "PostgreSQL",
+  create: "createPostgresBackend",
+  defaults: "libpq's environment, PGHOST and so on, or else localhost",
   connection: [
     ...["url", "connectionString", "host", "port", "database", "user", "username", "password"],
     ...["ssl", "options", "applicationName", "targetSessionAttrs"],
   ],
+  places: ["url", "connectionString", "host"],
   options: [
     ...[...SHARED_OPTIONS, "tableName", "fenceTableName", "cleanupInIsLocked"],
     ...["poolSize", "idleTimeoutMs", "prepare"],
@@ -56,10 +63,11 @@ const ENVIRONMENT = {
 };
 
 /**
- * The configuration of the native backend, and the options that it does not need.
+ * Returns the configuration of the native backend, and the options that only JavaScript needs.
  * @param {any} target
  * @param {any} options
- * @returns {{ config: PostgresConnection & Record<string, unknown>, hooks: Record<string, any> }}
+ * @returns {{ config: PostgresConnection & Record<string, unknown>, hooks: Record<string, any>,
+ *   askPassword: PostgresConnection["askPassword"] }}
  */
 export function readTarget(target, options) {
   const client = isClient(target) ? target : undefined;
@@ -70,10 +78,19 @@ export function readTarget(target, options) {
   if (given.poolSize !== undefined && !isCount(given.poolSize)) {
     throw invalidArgument("poolSize must be a positive integer");
   }
-  const { onReleaseError, disposeTimeoutMs, ...config } = given;
+  const { onReleaseError, disposeTimeoutMs, holderLabel, releaseOnExit, ...config } = given;
+  const { askPassword, ...settings } = client
+    ? settingsOfClient(client)
+    : readPlain(target, connection);
   return {
-    config: { ...(client ? settingsOfClient(client) : readPlain(target, connection)), ...config },
-    hooks: { onReleaseError, disposeTimeoutMs },
+    askPassword,
+    config: {
+      ...settings,
+      ...config,
+      // Whether there are labels decides about columns; which one it is, is the hooks' business.
+      holderLabel: holderLabel !== undefined && holderLabel !== false,
+    },
+    hooks: { onReleaseError, disposeTimeoutMs, holderLabel, releaseOnExit },
   };
 }
 
@@ -89,7 +106,8 @@ function readPlain(target, connection) {
   }
   if (isOptions(target)) return fromOptions(connection);
   throw invalidArgument(
-    "The PostgreSQL target must be a URL, an options object, postgres.js' sql, a pg Pool or Client, or nothing",
+    "The PostgreSQL target must be a URL, an options object, postgres.js' sql, a pg Pool or Client, or nothing" +
+      explain(target),
   );
 }
 
@@ -110,7 +128,7 @@ function ownName() {
   try {
     return userInfo().username;
   } catch {
-    // A user id without a name: then the user must be given.
+    // A user id without a name: the options must then name the user.
     return undefined;
   }
 }
@@ -122,6 +140,7 @@ function ownName() {
 function fromOptions(given) {
   const { host, port, database, user, username = user, password, ssl, options } = given;
   const { applicationName, targetSessionAttrs, connectionString, url = connectionString } = given;
+  const known = readPassword(password);
   return {
     ...(url === undefined ? undefined : { url: String(url) }),
     params: compact({
@@ -129,7 +148,7 @@ function fromOptions(given) {
       port: list(port),
       dbname: database,
       user: username,
-      password: passwordText(password),
+      password: known.password,
       options,
       application_name: applicationName,
       target_session_attrs: targetSessionAttrs,
@@ -138,5 +157,6 @@ function fromOptions(given) {
     }),
     defaults: environment(),
     ...withTls(ssl),
+    askPassword: known.askPassword,
   };
 }

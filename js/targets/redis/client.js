@@ -1,8 +1,8 @@
-// A client that JavaScript has as the transport of the Redis backend: it runs the scripts that the
-// native side makes, and hands back what came.
+// A user's client as the transport of the Redis backend: it runs the scripts of the native side and
+// returns the replies.
 
 import { addon } from "../../native/addon.js";
-import { appoint } from "../../native/questions.js";
+import { register } from "../../native/questions.js";
 
 /** @import { LockErrorCode } from "../../../index.js" */
 /** @typedef {import("./clients.js").KnownClient} KnownClient */
@@ -11,14 +11,37 @@ import { appoint } from "../../native/questions.js";
 const REPLY_NAMES = ["ReplyError", "ErrorReply", "SimpleError", "BlobError"];
 
 /**
- * How a client is asked to run a script, by its text and, where it can, by its hash.
+ * Explains error codes of the system, in the same words as the backend's own connections.
+ * @type {Record<string, string>}
+ */
+const REASONS = {
+  ECONNREFUSED: "connection refused",
+  ECONNRESET: "the connection was closed",
+  EPIPE: "the connection was closed",
+  ENOTFOUND: "host not found",
+  EAI_AGAIN: "host not found",
+  EHOSTUNREACH: "the network has no route to the server",
+  ENETUNREACH: "the network has no route to the server",
+  ENOENT: "there is no such socket file",
+  EACCES: "permission denied",
+  EPERM: "permission denied",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "the server's certificate is not trusted",
+  SELF_SIGNED_CERT_IN_CHAIN: "the server's certificate is not trusted",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "the server's certificate is not trusted",
+  CERT_HAS_EXPIRED: "the server's certificate has expired",
+  ERR_TLS_CERT_ALTNAME_INVALID: "the server's certificate is for another name",
+  ERR_SSL_WRONG_VERSION_NUMBER: "this is not a TLS port",
+};
+
+/**
+ * How to make a client run a script: by its text and, if supported, by its hash.
  * @typedef {object} Ways
  * @property {(code: string, keys: string[], args: string[]) => any} byText
  * @property {((sha: string, keys: string[], args: string[]) => any) | undefined} byHash
  */
 
 /**
- * The number under which the native side asks the client.
+ * Registers the client. Returns the number under which the native side asks it.
  * @param {KnownClient} known
  * @returns {number}
  */
@@ -38,10 +61,10 @@ export function appointClient(known) {
     return await byText(code, keys, args);
   }
 
-  return appoint({
+  return register({
     answer: async (call) => ({ reply: plain(await run(call)) }),
     describe,
-    // Clients attach the command with its arguments, and these are keys and lockIds.
+    // Clients attach the command with its arguments, which are keys and lockIds.
     isSecret: true,
   });
 }
@@ -72,8 +95,8 @@ function waysOf({ kind, client }) {
 }
 
 /**
- * Upstash's eval() reads every text in a reply as JSON if it can, so that a name in quotes would
- * lose them. What it sends its commands with does not.
+ * Upstash's eval() parses every text in a reply as JSON if it can, so that a name in quotes would lose
+ * them. The function with which it sends its commands does not.
  * @param {any} upstash
  * @param {"eval" | "evalsha"} command
  * @param {string} script
@@ -89,7 +112,7 @@ async function request(upstash, command, script, keys, args) {
 }
 
 /**
- * A reply in the types that JSON has.
+ * Converts a reply to types that JSON has.
  * @param {any} reply
  * @returns {unknown}
  */
@@ -100,14 +123,14 @@ function plain(reply) {
 }
 
 /**
- * Whether the server answered with this error: then the request had no effect.
+ * Returns whether the error is the server's reply. If so, the request had no effect.
  * @param {any} error
  */
 function isReply(error) {
   if (REPLY_NAMES.includes(error?.name) || REPLY_NAMES.includes(error?.constructor?.name)) {
     return true;
   }
-  // Wrappers and mocks: `WRONGTYPE Operation against a key…`
+  // For wrappers and mocks: `WRONGTYPE Operation against a key…`
   return /^[A-Z][A-Z0-9]+ /.test(String(error?.message)) && error?.code === undefined;
 }
 
@@ -135,8 +158,20 @@ function classify(error) {
   }
   const away = /connect|closed|offline|socket|fetch failed|MaxRetries|RootNodes|Slots/i;
   // Or a code of the system: ECONNREFUSED, EPIPE and the like.
-  if (away.test(text) || /\bE[A-Z]{4,}\b/.test(text)) {
-    return ["ServiceUnavailable", "The Redis client has no connection"];
+  if (away.test(text) || /\bE[A-Z]{4,}\b/.test(text) || reasonCode(error) !== "") {
+    const reason = REASONS[reasonCode(error)];
+    const message = "The Redis client has no connection";
+    return ["ServiceUnavailable", reason === undefined ? message : `${message}: ${reason}`];
   }
   return ["Internal", "The Redis client failed"];
+}
+
+/**
+ * Returns the system's error code, of the error itself or of an error that it wraps.
+ * @param {any} error
+ * @returns {string}
+ */
+function reasonCode(error) {
+  const errors = [error, error?.cause, error?.errors?.[0], error?.cause?.errors?.[0]];
+  return errors.map((each) => each?.code).find((code) => Object.hasOwn(REASONS, code)) ?? "";
 }

@@ -1,4 +1,4 @@
-// Clients of other libraries: which they are, and the connection settings they were made with.
+// Recognises clients of other libraries and reads their connection settings.
 
 import { invalidArgument } from "../../base/errors.js";
 import { readUrl } from "./url.js";
@@ -24,9 +24,9 @@ export function recognizeClient(target) {
 }
 
 /**
- * By shape, so that any copy and version of a library will do. A mock has the methods of a client
- * and no connection: its eval() is what it is there for, and what it calls its settings must not
- * lead to a real server.
+ * Recognises a client by its shape, so that any copy and version of a library works. A mock has the
+ * methods of a client but no connection: only its eval() is used, because its settings must not lead to
+ * a real server.
  * @param {any} client
  * @returns {KnownClient["kind"]}
  */
@@ -39,7 +39,7 @@ function kindOf(client) {
   }
   if (typeof client.sendCommand === "function" && typeof client.isOpen === "boolean") {
     if (Array.isArray(client._options?.rootNodes)) return "node-redis-cluster";
-    // A sentinel client or a pool keeps its settings to itself.
+    // A sentinel client or a pool does not expose its settings.
     return showsSettings(client) ? "node-redis" : "node-redis-other";
   }
   if (typeof client.createScript === "function" && typeof client.client?.request === "function") {
@@ -140,7 +140,7 @@ function ofIoredisCluster(startupNodes, options) {
     throw cannot("A custom dnsLookup", "it is code");
   }
   if (redisOptions.Connector) throw cannot("A custom Connector", "it is code");
-  // What is not in redisOptions, ioredis takes from the nodes.
+  // ioredis takes whatever is not in redisOptions from the nodes.
   const first = startupNodes.find((node) => typeof node === "object" && node !== null) ?? {};
   return {
     cluster: startupNodes,
@@ -156,7 +156,7 @@ function ofIoredisCluster(startupNodes, options) {
 
 /**
  * `(address, callback) => callback(null, address)` is what ioredis recommends where certificates
- * name hosts. That is what happens here anyway: names are kept for the certificate.
+ * name hosts. It needs no handling here, because host names are kept for the certificate anyway.
  * @param {(address: string, callback: (error: unknown, address: string) => void) => void} dnsLookup
  */
 function keepsNames(dnsLookup) {
@@ -172,15 +172,36 @@ function keepsNames(dnsLookup) {
 }
 
 /**
+ * Returns a function that asks a `credentialsProvider` of node-redis, for each new connection.
+ * @param {any} provider
+ * @returns {(() => Promise<import("../credentials.js").Credentials>) | undefined}
+ */
+function askProvider(provider) {
+  if (provider === undefined || provider === null) return undefined;
+  if (typeof provider.credentials === "function") return async () => provider.credentials();
+  if (typeof provider.subscribe !== "function") {
+    throw cannot("This credentialsProvider", "it has neither credentials() nor subscribe()");
+  }
+  // Only the current value is needed: each new connection asks again.
+  const ignore = { onNext: () => {}, onError: () => {} };
+  return async () => {
+    const [credentials, subscription] = await provider.subscribe(ignore);
+    subscription?.dispose?.();
+    subscription?.[Symbol.dispose]?.();
+    return credentials;
+  };
+}
+
+/**
  * @param {any} options
  * @returns {RedisSettings}
  */
 function ofNodeRedis(options) {
   const { url, socket = {}, username, password, database, name, keyPrefix } = options;
-  if (options.credentialsProvider && username === undefined && password === undefined && !url) {
-    throw cannot("A credentialsProvider", "it is code");
-  }
   const inUrl = url === undefined ? {} : readUrl(String(url));
+  // node-redis turns known credentials into a provider, too.
+  const known = [username, password, inUrl.username, inUrl.password];
+  const isKnown = known.some((one) => one !== undefined);
   /** @type {RedisSettings} */
   const settings = {
     ...inUrl,
@@ -189,6 +210,7 @@ function ofNodeRedis(options) {
     ...(database === undefined ? undefined : { db: database }),
     connectionName: name ?? undefined,
     clientKeyPrefix: keyPrefix || undefined,
+    ...(!isKnown && { askCredentials: askProvider(options.credentialsProvider) }),
   };
   const { path, host, port, family } = socket;
   if (path) return { ...settings, host: undefined, port: undefined, path };
@@ -216,6 +238,7 @@ function ofNodeRedisCluster({ rootNodes, defaults = {}, nodeAddressMap }) {
     family: common.family ?? first?.family,
     connectionName: common.connectionName,
     clientKeyPrefix: common.clientKeyPrefix,
+    askCredentials: common.askCredentials ?? first?.askCredentials,
   };
 }
 
@@ -232,7 +255,7 @@ function withoutSocketOptions(socket) {
 }
 
 /**
- * As ioredis reads it: anything true turns TLS on.
+ * Reads it as ioredis does: any truthy value turns TLS on.
  * @param {any} tls
  */
 function tlsOf(tls) {

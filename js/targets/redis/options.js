@@ -1,4 +1,5 @@
-// The options of a Redis backend: checked here, so that no message of a lower layer quotes a value.
+// The options of a Redis backend. They are checked here, so that no message of a lower layer quotes a
+// value.
 
 import { invalidArgument } from "../../base/errors.js";
 import { checkTimeouts, checkTypes, noSettings, SHARED_OPTIONS } from "../shared.js";
@@ -6,17 +7,22 @@ import { readTls } from "../tls.js";
 import { readUrl } from "./url.js";
 
 /**
- * How to reach Redis, as far as it was said. The names are those of ioredis.
+ * How to reach Redis, as far as it is given. The names are those of ioredis.
  * @typedef {Record<string, any>} RedisSettings
  */
 
 /** What may be said in one object. */
 export const KNOWN = {
+  kind: "Redis",
+  create: "createRedisBackend",
+  defaults: "REDIS_URL, or else redis://127.0.0.1:6379",
   connection: [
     ...["url", "host", "port", "path", "family", "db", "username", "password", "tls"],
     ...["connectionName", "sentinels", "name", "sentinelUsername", "sentinelPassword"],
     ...["sentinelTLS", "cluster", "natMap"],
   ],
+  /** Without any of them REDIS_URL says which server it is. */
+  places: ["url", "host", "port", "path", "sentinels", "cluster"],
   options: [...SHARED_OPTIONS, "keyPrefix", "cleanupInIsLocked", "transport"],
   noSettings: () =>
     noSettings(
@@ -40,7 +46,7 @@ export function checkBackendOptions(options) {
 }
 
 /**
- * What the native side reads.
+ * Returns the configuration that the native side reads.
  * @param {RedisSettings} settings
  */
 export function nativeConfig(settings) {
@@ -55,7 +61,7 @@ export function nativeConfig(settings) {
       clientName: text("connectionName", connectionName),
     },
     tls: tlsConfig(tls ?? first.tls),
-    // 0 is Node's way to say: either.
+    // In Node.js, 0 means either version.
     family: number("family", family, 0, 6) || undefined,
     clientKeyPrefix: text("clientKeyPrefix", clientKeyPrefix) ?? "",
   };
@@ -109,7 +115,7 @@ function readNodes(name, nodes, port) {
 }
 
 /**
- * The settings in a node, which may be a URL, `host:port`, a port or an object.
+ * Reads the settings of a node, which can be a URL, `host:port`, a port or an object.
  * @param {any} node
  * @returns {RedisSettings}
  */
@@ -127,7 +133,7 @@ function nodeSettings(node) {
 function readNode({ host, port }, defaultPort) {
   const named = text("host", host);
   if (named === "") throw invalidArgument("host must not be empty");
-  // As in a URL: some write the number as text.
+  // Text is accepted, as in a URL.
   const numeric = typeof port === "string" && /^\d+$/.test(port) ? Number(port) : port;
   return {
     host: named ?? "127.0.0.1",

@@ -1,6 +1,6 @@
-// What a target of createRedisBackend() means.
+// Translates a target of createRedisBackend() to a configuration or a client.
 
-import { invalidArgument } from "../../base/errors.js";
+import { explain, invalidArgument } from "../../base/errors.js";
 import { isOptions, readBoth, readOptions } from "../shared.js";
 import { recognizeClient, settingsOfClient } from "./clients.js";
 import { checkBackendOptions, KNOWN, nativeConfig } from "./options.js";
@@ -17,14 +17,12 @@ const EXPECTED =
 /** Clients that there is no other way with than through them. */
 const NOT_NATIVE = ["eval", "upstash"];
 
-/** What names a server; without any of them REDIS_URL does. */
-const PLACES = ["url", "host", "port", "path", "sentinels", "cluster"];
-
 /**
- * The configuration of a native backend, or a client to send the scripts through.
+ * Returns the configuration of a native backend, or the client through which to send the scripts.
  * @param {any} target
  * @param {any} options
- * @returns {{ client?: import("./clients.js").KnownClient, config: any, hooks: any }}
+ * @returns {{ client?: import("./clients.js").KnownClient, config: any, hooks: any,
+ *   askCredentials?: import("./options.js").RedisSettings["askCredentials"] }}
  */
 export function readTarget(target, options) {
   const client = recognizeClient(target);
@@ -35,7 +33,8 @@ export function readTarget(target, options) {
     if (transport === "client") {
       return { client, config: backend, hooks };
     }
-    return { config: { ...nativeConfig(settingsOfClient(client)), ...backend }, hooks };
+    const { askCredentials, ...settings } = settingsOfClient(client);
+    return { config: { ...nativeConfig(settings), ...backend }, hooks, askCredentials };
   }
 
   const given = readBoth(target, options, KNOWN);
@@ -49,8 +48,8 @@ export function readTarget(target, options) {
 }
 
 /**
- * The settings in a URL or among the fields of an options object, and the backend's options that
- * a URL may hold.
+ * Reads the settings from a URL or from the fields of an options object, and the backend's options that
+ * a URL can contain.
  * @param {any} target
  * @param {Record<string, any>} fields
  * @returns {{ settings: RedisSettings, inUrl: Record<string, any> }}
@@ -61,8 +60,8 @@ function readPlain(target, fields) {
   if (typeof target === "string" || target instanceof URL) {
     return split(readUrl(String(target)), {});
   }
-  if (!isOptions(target)) throw invalidArgument(EXPECTED);
-  const placed = PLACES.some((name) => fields[name] !== undefined && fields[name] !== null);
+  if (!isOptions(target)) throw invalidArgument(EXPECTED + explain(target));
+  const placed = KNOWN.places.some((name) => fields[name] !== undefined && fields[name] !== null);
   const { url = placed ? undefined : standard, ...rest } = fields;
   return split(url === undefined ? {} : readUrl(String(url)), rest);
 }

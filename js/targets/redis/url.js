@@ -1,4 +1,4 @@
-// Redis URLs. No message quotes one: it may hold a password.
+// Redis URLs. No message quotes one, because it may contain a password.
 
 import { invalidArgument } from "../../base/errors.js";
 

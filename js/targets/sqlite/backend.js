@@ -1,8 +1,8 @@
 // Locks in a SQLite file: one host, any number of processes.
 
 import { createNativeBackend } from "../../native/backend.js";
-import { createManagedLock, noteUndefined, reading } from "../shared.js";
-import { readTarget } from "./target.js";
+import { checkTarget, createManagedLock, reading } from "../shared.js";
+import { KNOWN, readTarget } from "./target.js";
 
 /** @import { ManagedLockBackend } from "../../../index.js" */
 /** @import { SqliteCapabilities } from "../../../types/sqlite.js" */
@@ -13,8 +13,8 @@ const CAPABILITIES = /** @type {const} */ ({
   timeAuthority: "server",
 });
 
-// Two copies of SQLite in one process must not open the same file: the system's file locks belong to
-// the process. So whichever copy of this package came first opens files for all of them.
+// Two copies of SQLite in one process must not open the same file, because the system's file locks belong
+// to the process. So the copy of this package that was loaded first opens files for all others.
 const OPEN = Symbol.for("syncguard.sqlite.open.1");
 if (!Object.hasOwn(globalThis, OPEN)) {
   Object.defineProperty(globalThis, OPEN, {
@@ -24,13 +24,14 @@ if (!Object.hasOwn(globalThis, OPEN)) {
 }
 
 /**
- * The file is opened, and made if need be, on first use. Everything may be in one object.
+ * Creates a backend. The file is opened on first use, and created if it does not exist. All options can
+ * be in one object.
  * @param {any} [target] a path, a `sqlite:` or `file:` URL, options, or nothing: the user's own file
  * @param {any} [options]
  * @returns {ManagedLockBackend<SqliteCapabilities>}
  */
 export function createSqliteBackend(target, options) {
-  noteUndefined(arguments, "SQLite", "the user's default file");
+  checkTarget(arguments, KNOWN);
   const { config, hooks } = reading("createSqliteBackend()", () => readTarget(target, options));
   return /** @type {any} */ (globalThis)[OPEN](config, hooks);
 }

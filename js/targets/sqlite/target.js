@@ -1,12 +1,21 @@
-// What a target of createSqliteBackend() means: a path, and options that a URL may carry.
+// Translates a target of createSqliteBackend() to a path, and options that a URL can contain.
 
 import { fileURLToPath } from "node:url";
-import { invalidArgument } from "../../base/errors.js";
-import { checkTimeouts, isOptions, noSettings, readBoth, SHARED_OPTIONS } from "../shared.js";
+import { explain, invalidArgument } from "../../base/errors.js";
+import {
+  checkTimeouts,
+  checkTypes,
+  isOptions,
+  noSettings,
+  readBoth,
+  SHARED_OPTIONS,
+} from "../shared.js";
 
 /**
  * @typedef {object} SqliteTargetConfig
  * @property {string | undefined} [path]
+ * @property {string | undefined} [stateDirectory]
+ * @property {boolean} [allowNetworkFileSystem]
  * @property {string} [durability]
  * @property {number} [connectTimeoutMs]
  * @property {number} [operationTimeoutMs]
@@ -14,17 +23,21 @@ import { checkTimeouts, isOptions, noSettings, readBoth, SHARED_OPTIONS } from "
 
 const FORM =
   "A SQLite URL has the form sqlite:/absolute/path or sqlite:relative/path, or just sqlite: for the default file, " +
-  "with ?durability=, ?connectTimeoutMs= and ?operationTimeoutMs= if need be";
+  "with ?durability=, ?allowNetworkFileSystem=true, ?connectTimeoutMs= and ?operationTimeoutMs= if need be";
 
-const KNOWN = {
+export const KNOWN = {
+  kind: "SQLite",
+  create: "createSqliteBackend",
+  defaults: "one file for all processes of this user",
   connection: ["path"],
-  options: [...SHARED_OPTIONS, "durability"],
+  places: ["path"],
+  options: [...SHARED_OPTIONS, "allowNetworkFileSystem", "durability"],
   noSettings: () => noSettings("SQLite", "pass the path of a file instead"),
 };
 const DURABILITIES = ["full", "normal"];
 
 /**
- * The configuration of the native backend, and the options that it does not need.
+ * Returns the configuration of the native backend, and the options that only JavaScript needs.
  * @param {any} target
  * @param {any} options these win over those of a URL
  * @returns {{ config: SqliteTargetConfig, hooks: Record<string, any> }}
@@ -33,11 +46,21 @@ export function readTarget(target, options) {
   const { connection, options: hooks } = readBoth(target, options, KNOWN);
   const inTarget = isOptions(target) ? connection : readPlain(target);
   const {
+    allowNetworkFileSystem = inTarget.allowNetworkFileSystem,
     durability = inTarget.durability,
     connectTimeoutMs = inTarget.connectTimeoutMs,
     operationTimeoutMs = inTarget.operationTimeoutMs,
   } = hooks;
-  const config = { path: inTarget.path, durability, connectTimeoutMs, operationTimeoutMs };
+  const config = {
+    path: inTarget.path,
+    // Read here, so that a backend keeps its file if the variable changes later.
+    stateDirectory: inTarget.path === undefined ? stateDirectory() : undefined,
+    allowNetworkFileSystem,
+    durability,
+    connectTimeoutMs,
+    operationTimeoutMs,
+  };
+  checkTypes(config, "boolean", "allowNetworkFileSystem");
   if (config.path !== undefined && typeof config.path !== "string") {
     throw invalidArgument("path must be a string");
   }
@@ -46,6 +69,11 @@ export function readTarget(target, options) {
   }
   checkTimeouts(config);
   return { config, hooks };
+}
+
+/** Where the default file is, unless it is in the home directory. An empty variable is none. */
+function stateDirectory() {
+  return process.env.SYNCGUARD_STATE_DIR || undefined;
 }
 
 /**
@@ -59,7 +87,8 @@ function readPlain(target) {
     return /^(sqlite:|file:\/\/)/i.test(target) ? readUrl(target) : { path: target };
   }
   throw invalidArgument(
-    "The SQLite target must be a path, a sqlite: or file: URL, an options object or nothing",
+    "The SQLite target must be a path, a sqlite: or file: URL, an options object or nothing" +
+      explain(target),
   );
 }
 
@@ -83,7 +112,7 @@ function readUrl(url) {
 }
 
 /**
- * `/C:/locks.db` is a URL's way to write `C:/locks.db`.
+ * Converts `/C:/locks.db`, the form in a URL, to `C:/locks.db`.
  * @param {string} path
  */
 function withoutDriveSlash(path) {
@@ -95,11 +124,13 @@ function withoutDriveSlash(path) {
  * @returns {SqliteTargetConfig}
  */
 function readQuery(query) {
-  /** @type {Record<string, string | number>} */
+  /** @type {Record<string, string | number | boolean>} */
   const config = {};
   for (const [name, value] of new URLSearchParams(query)) {
     if (name === "durability") config.durability = value;
-    else if (name === "connectTimeoutMs" || name === "operationTimeoutMs") {
+    else if (name === "allowNetworkFileSystem" && (value === "true" || value === "false")) {
+      config.allowNetworkFileSystem = value === "true";
+    } else if (name === "connectTimeoutMs" || name === "operationTimeoutMs") {
       config[name] = Number(value);
     } else {
       throw new TypeError("Unknown option in the query");

@@ -108,7 +108,7 @@ pub fn no_wake_up_is_lost(outside: bool) {
 pub fn no_wake_up_is_lost_in_a_turn() {
     let (mail, host) = (Mailbox::default(), Arc::default());
     let other = sender(&mail);
-    turn(&Handle, || {
+    turn(0, &Handle, || {
         start(&mail, 2, &host, Outside::Host);
         send(&mail);
     });

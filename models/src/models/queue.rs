@@ -28,7 +28,7 @@ pub fn every_reply_is_brought() {
     let mut brought = 0;
     while brought < THREADS * EACH {
         woken.recv().expect("nobody was woken for the rest");
-        brought += queue.take().len() as u64;
+        brought += queue.take(usize::MAX).len() as u64;
     }
 }
 
@@ -45,12 +45,30 @@ pub fn a_cancelled_reply_is_never_delivered() {
         }
     });
     queue.cancel(ID);
-    let early = queue.take();
+    let early = queue.take(usize::MAX);
     operation.join().unwrap();
-    let replies: Vec<_> = early.into_iter().chain(queue.take()).collect();
+    let replies: Vec<_> = early.into_iter().chain(queue.take(usize::MAX)).collect();
     assert_eq!(replies.len(), 1);
     for (_, reply) in replies {
         assert!(!reply.deliver(), "delivered after it was cancelled");
     }
     assert!(unclaimed.load(Ordering::Relaxed));
+}
+
+/// A reply that comes when JavaScript has ended, or just before, is given back.
+pub fn the_end_leaves_no_reply_behind() {
+    let queue = Arc::new(Queue::default());
+    let unclaimed = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let operations = [0, 1].map(|id| {
+        let (queue, reply) = (Arc::clone(&queue), Reply::new(Arc::clone(&unclaimed[id])));
+        thread::spawn(move || {
+            queue.finish(id as u64, reply);
+        })
+    });
+    queue.end();
+    for operation in operations {
+        operation.join().unwrap();
+    }
+    assert!(unclaimed.iter().all(|it| it.load(Ordering::Relaxed)));
+    assert!(queue.take(usize::MAX).is_empty());
 }

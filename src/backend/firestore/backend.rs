@@ -1,12 +1,14 @@
-//! The backend: what each operation of the trait is here.
+//! Implements the trait `Backend`.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 
-use super::client::Client;
+use parking_lot::Mutex;
+
 use super::config::FirestoreConfig;
+use super::connections::Connections;
 use super::format::DocumentIds;
 use super::operations::{Change, KnownLocks};
 use super::report;
@@ -15,7 +17,7 @@ use super::watch::{WatchPolicy, Watcher};
 use crate::backend::report::Finding;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
-    ReleaseOutcome, Warnings, Watch,
+    ReleaseOutcome, ReleaseRequest, Warnings, Watch,
 };
 use crate::error::{Error, Result};
 use crate::lock::hash::hash_key;
@@ -23,18 +25,18 @@ use crate::lock::{Key, LockId, Ttl};
 
 pub struct FirestoreBackend {
     pub(super) config: Arc<FirestoreConfig>,
-    pub(super) client: Arc<Client>,
+    pub(super) connections: Arc<Connections>,
     pub(super) known: KnownLocks,
     watcher: Watcher,
     warnings: Warnings,
-    /// The last lockId that a warning about duplicates was given for: an auto-extend would
-    /// repeat it for ever.
+    /// The last lockId that duplicates were reported for. Without it every heartbeat would repeat the
+    /// warning.
     duplicated: Mutex<Option<LockId>>,
     pub(super) cleanups: Arc<AtomicUsize>,
 }
 
 impl FirestoreBackend {
-    /// Connects on first use.
+    /// The connection is made on first use.
     pub fn open(config: FirestoreConfig, warnings: Warnings) -> Result<Self> {
         Self::open_with(config, warnings, WatchPolicy::usual())
     }
@@ -46,10 +48,10 @@ impl FirestoreBackend {
     ) -> Result<Self> {
         config.validate()?;
         let config = Arc::new(config);
-        let client = Arc::new(Client::new(Arc::clone(&config), warnings.clone()));
+        let connections = Arc::new(Connections::new(Arc::clone(&config), warnings.clone()));
         Ok(Self {
-            watcher: Watcher::new(&client, warnings.clone(), policy),
-            client,
+            watcher: Watcher::new(&connections, warnings.clone(), policy),
+            connections,
             config,
             known: KnownLocks::default(),
             warnings,
@@ -59,17 +61,11 @@ impl FirestoreBackend {
     }
 
     pub(super) fn lock_name(&self, session: &Session<'_>, id: &str) -> String {
-        session
-            .connection
-            .document_name(&self.config.collection, id)
+        session.document_name(&self.config.collection, id)
     }
 
     pub(super) fn warn_of_duplicates(&self, lock_id: LockId, count: usize) {
-        let last = self
-            .duplicated
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .replace(lock_id);
+        let last = self.duplicated.lock().replace(lock_id);
         if last != Some(lock_id) {
             self.warnings.warn(&format!(
                 "{count} lock documents in Firestore have the same lockId (hash {}). Something else writes to the lock collection",
@@ -85,8 +81,8 @@ impl Backend for FirestoreBackend {
         self.run_acquire(request).await
     }
 
-    async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
-        let changed = self.run_change(lock_id, Change::Release).await?;
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {
+        let changed = self.run_change(request.lock_id, Change::Release).await?;
         Ok(match changed {
             Ok(_) => ReleaseOutcome::Released,
             Err(miss) => ReleaseOutcome::Missed(miss),
@@ -118,12 +114,11 @@ impl Backend for FirestoreBackend {
     }
 
     async fn report(&self) -> Result<Vec<Finding>> {
-        let session = self.client.session().await?;
-        // Of any: the server's time comes along.
+        let session = self.connections.session().await?;
+        // The answer to any read carries the server's time.
         self.read_lock(&session, &Key::new("report")?).await?;
-        let place = &session.connection.place;
-        let offset = self.client.clock.last();
-        Ok(report::findings(&self.config, place, offset))
+        let offset = self.connections.clock.last();
+        Ok(report::findings(&self.config, &session.place(), offset))
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
@@ -132,11 +127,11 @@ impl Backend for FirestoreBackend {
     }
 
     fn obstacle(&self) -> Option<Error> {
-        self.client.obstacle()
+        self.connections.obstacle()
     }
 
     async fn close(&self) {
         self.watcher.close();
-        self.client.close();
+        self.connections.close();
     }
 }

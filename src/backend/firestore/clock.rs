@@ -1,17 +1,17 @@
-//! Locks in Firestore live by the clients' clocks. The server's answers carry its time: a clock
-//! that is off is told once.
+//! Locks in Firestore expire by the clients' clocks. The server's answers carry its time, so a clock
+//! that is off is reported, once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use prost_types::Timestamp;
 
 use crate::backend::Warnings;
 
-/// Clients must agree with each other this well.
+/// Clocks of clients may differ by this much.
 pub(super) const ALLOWED_OFFSET_MS: u64 = 500;
 
-/// How far this host's clock is from the server's, at least.
+/// The least difference between this host's clock and the server's.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Offset {
     pub(super) ms: u64,
@@ -34,7 +34,7 @@ impl ClockCheck {
     }
 
     pub(super) fn last(&self) -> Option<Offset> {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.last.lock()
     }
 
     /// `server` was taken between the local times `sent_ms` and `received_ms`.
@@ -47,7 +47,7 @@ impl ClockCheck {
         } else {
             (server_ms.saturating_sub(received_ms), "behind")
         };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Offset {
+        *self.last.lock() = Some(Offset {
             ms: offset_ms,
             direction,
         });
@@ -62,7 +62,7 @@ impl ClockCheck {
 fn timestamp_ms(timestamp: &Timestamp) -> Option<u64> {
     let seconds = u64::try_from(timestamp.seconds).ok()?;
     let ms = u64::try_from(timestamp.nanos).ok()? / 1_000_000;
-    // Zero is "not set".
+    // Zero means that it is not set.
     seconds
         .checked_mul(1000)?
         .checked_add(ms)

@@ -10,16 +10,16 @@ use crate::error::{Error, Result};
 const PRODUCTION: &str = "firestore.googleapis.com";
 const DEFAULT_DATABASE: &str = "(default)";
 
-/// Holds credentials, so it is never printed.
+/// The options. They contain credentials, so there is no `Debug`.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FirestoreConfig {
-    /// Without one it is taken from the environment on first use.
+    /// If `None`, the environment is asked on first use.
     pub(super) project_id: Option<String>,
     pub(super) database_id: Option<String>,
     /// `host[:port]` of an emulator: no TLS, no credentials.
     pub(super) emulator_host: Option<String>,
-    /// `host[:port]` of the service, when it is not the usual one.
+    /// `host[:port]` of the service, if it is not the usual one.
     pub(super) host: Option<String>,
     /// `false` makes `host` an emulator.
     pub(super) ssl: Option<bool>,
@@ -79,7 +79,7 @@ impl FirestoreConfig {
                 )));
             }
         }
-        // Messages name the host: it must not carry anything else, such as a password.
+        // Messages name the host, so it must not carry anything else, such as a password.
         let bare = !self.authority().contains(['/', '@', '?', '#']);
         if !bare || Endpoint::from_shared(self.url()).is_err() {
             return Err(Error::invalid_argument(
@@ -109,7 +109,7 @@ impl FirestoreConfig {
         host.map_or(PRODUCTION, |host| bare_host(host))
     }
 
-    /// Where operations go to, for messages.
+    /// Names the server and the project in messages.
     pub(super) fn place(&self, project_id: Option<&str>) -> String {
         match project_id {
             Some(project_id) => format!("Firestore ({}, project {project_id})", self.authority()),
@@ -135,8 +135,8 @@ fn bare_host(host: &str) -> &str {
     host.trim_end_matches('/')
 }
 
-/// The rules of Firestore for collection ids. A path to a nested collection is refused: the
-/// lockId query sees one collection id below the root.
+/// Checks Firestore's rules for collection ids. A path to a nested collection is refused, since the
+/// lockId query only sees collections at the root.
 fn check_collection(option: &str, id: &str) -> Result<()> {
     let reserved = id == "." || id == ".." || (id.starts_with("__") && id.ends_with("__"));
     if id.is_empty() || id.len() > 1500 || id.contains('/') || reserved {
@@ -147,7 +147,7 @@ fn check_collection(option: &str, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Project and database ids become part of a path and of a header.
+/// Checks an id that becomes part of a path and of a header.
 fn check_id(option: &str, id: &str) -> Result<()> {
     let valid = |b: u8| b.is_ascii_graphic() && b != b'/';
     if id.is_empty() || id == "." || id == ".." || !id.bytes().all(valid) {

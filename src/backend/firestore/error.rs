@@ -1,20 +1,35 @@
-//! From gRPC codes to lock errors. A server's text is not passed on: it may quote a document's
-//! name, and so a key. What went wrong on this side of the wire is told as the cause.
+//! Maps gRPC codes to lock errors. A server's text is not passed on: it may quote a document's name,
+//! and so a key. An error of this side of the connection becomes the cause.
 
 use std::error::Error as StdError;
 
+use firestore::gcloud_sdk::error::{Error as SdkError, ErrorKind};
 use tonic::{Code, ConnectError, Status};
 
-use super::auth::TokenError;
+use super::metadata::MetadataError;
+use crate::backend::backoff::is_away;
+use crate::backend::unreachable::{Peer, Reason, Settings, chain};
 use crate::error::{Error, ErrorCode};
 
-/// Why a call did not do what it should.
+const ELSEWHERE: &str = "There are no credentials in the options or in a file, so this program is taken to run on Google Cloud";
+
+const TOKEN_SERVER_SETTINGS: Settings = Settings {
+    use_tls: "Use an https: URL for it",
+    use_no_tls: "Is its URL right?",
+    trust_authority: "Have this system trust its authority, or name that in SSL_CERT_FILE",
+    expect_name: "Is its URL right?",
+    present_certificate: "Is its URL right?",
+};
+
+/// Why a call failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Nothing was written: a document is not what it was when it was read.
+    /// Nothing was written: a document changed after it was read.
     Changed,
-    /// Nothing was written: the server would not let transactions collide.
+    /// Nothing was written: the server aborted one of several colliding transactions.
     Contended,
+    /// Nothing was written: the server is away, and may be back soon.
+    Away(Error),
     Failed(Error),
 }
 
@@ -24,53 +39,126 @@ impl From<Error> for Failure {
     }
 }
 
-/// The failure of a call that writes nothing.
-pub(super) fn read_failure(status: &Status, place: &str) -> Failure {
-    match status.code() {
-        Code::Aborted => Failure::Contended,
-        _ => lock_error(status, place).into(),
-    }
-}
-
-/// The failure of a commit.
-pub(super) fn commit_failure(status: &Status, place: &str) -> Failure {
-    match status.code() {
-        Code::Aborted => Failure::Contended,
-        // How the server says that a precondition does not hold. Should it mean something else,
-        // the read that follows tells.
-        Code::FailedPrecondition | Code::NotFound | Code::AlreadyExists => Failure::Changed,
-        _ if may_have_happened(status) => lock_error(status, place).outcome_unknown().into(),
-        _ => lock_error(status, place).into(),
-    }
-}
-
-fn may_have_happened(status: &Status) -> bool {
-    if find::<ConnectError>(status).is_some() || find::<TokenError>(status).is_some() {
-        return false;
-    }
-    match status.code() {
-        Code::InvalidArgument
-        | Code::PermissionDenied
-        | Code::Unauthenticated
-        | Code::ResourceExhausted
-        | Code::Unimplemented => {
-            // Made on this side of the wire from a broken connection, a code says nothing.
-            status.source().is_some()
+impl Failure {
+    /// The failure of a request that certainly did not leave this process.
+    pub(super) fn before_it_was_sent(error: Error) -> Self {
+        if is_away(&error) {
+            Self::Away(error)
+        } else {
+            Self::Failed(error)
         }
-        _ => true,
     }
+
+    /// The failure of a request whose connection broke. A read may be repeated.
+    pub(super) fn while_it_was_sent(kind: Kind, error: Error) -> Self {
+        match (kind, error.code) {
+            (Kind::Read, _) => Self::before_it_was_sent(error),
+            // The server does not speak Firestore's protocol at all.
+            (Kind::Commit, ErrorCode::InvalidArgument) => Self::Failed(error),
+            (Kind::Commit, _) => Self::Failed(error.outcome_unknown()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A call that writes nothing.
+    Read,
+    Commit,
+}
+
+/// Maps an error that the server sent.
+pub(super) fn server_failure(kind: Kind, status: &Status, place: &str) -> Failure {
+    match (kind, status.code()) {
+        (_, Code::Aborted) => Failure::Contended,
+        (Kind::Read, Code::Unavailable) => Failure::Away(lock_error(status, place)),
+        (Kind::Read, _) => lock_error(status, place).into(),
+        // These codes say that a precondition does not hold. If they mean something else, the read
+        // that follows finds out.
+        (Kind::Commit, Code::FailedPrecondition | Code::NotFound | Code::AlreadyExists) => {
+            Failure::Changed
+        }
+        (
+            Kind::Commit,
+            Code::InvalidArgument
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::ResourceExhausted
+            | Code::Unimplemented,
+        ) => lock_error(status, place).into(),
+        (Kind::Commit, _) => lock_error(status, place).outcome_unknown().into(),
+    }
+}
+
+/// What went wrong on this side of the connection.
+pub(super) enum Broken<'a> {
+    NoToken(&'a SdkError),
+    NotConnected,
+    /// The connection was found to be closed before the request was written to it.
+    NotSent,
+    Lost,
+}
+
+impl<'a> Broken<'a> {
+    pub(super) fn of(status: &'a Status) -> Self {
+        // gcloud-sdk's middleware boxes the error twice.
+        if let Some(error) = find::<Box<SdkError>>(status) {
+            Self::NoToken(error)
+        } else if find::<ConnectError>(status).is_some() {
+            Self::NotConnected
+        } else if find::<hyper::Error>(status).is_some_and(hyper::Error::is_canceled) {
+            Self::NotSent
+        } else {
+            Self::Lost
+        }
+    }
+}
+
+/// The text of Google's library is left out: it quotes answers of token servers.
+///
+/// `place`: see [`FirestoreConfig::place`](super::FirestoreConfig::place).
+pub(super) fn no_token(error: &SdkError, place: &str) -> Error {
+    let ErrorKind::Credentials(error) = error.kind() else {
+        return no_credentials("Google's library cannot use them");
+    };
+    let text = if let Some(error) = find::<MetadataError>(error) {
+        format!("{error}. {ELSEWHERE}")
+    } else if let Some(error) = find::<reqwest::Error>(error) {
+        let host = error.url().map_or("", |url| url.authority());
+        // Without the password that a URL may have.
+        let host = host.rsplit('@').next().unwrap_or_default();
+        token_server_failed(&format!("the token server {host}"), error).1
+    } else {
+        "Google's library got no access token with them".to_owned()
+    };
+    if error.is_transient() {
+        Error::unavailable(format!("No access token for {place}. {text}"))
+    } else {
+        no_credentials(&text)
+    }
+}
+
+/// Returns why a token server gave no answer, and that as a sentence without its full stop.
+pub(super) fn token_server_failed(name: &str, error: &reqwest::Error) -> (Reason, String) {
+    if let Some(status) = error.status() {
+        let text = format!("The answer of {name} was {status}");
+        return (Reason::Other, text);
+    }
+    let reason = match Reason::of(error) {
+        Reason::Other if error.is_timeout() => Reason::Silent,
+        reason => reason,
+    };
+    let peer = Peer {
+        name,
+        tls: error.url().is_some_and(|url| url.scheme() == "https"),
+        settings: &TOKEN_SERVER_SETTINGS,
+    };
+    let text = peer.error(reason).message;
+    (reason, text.trim_end_matches(['?', '.']).to_owned())
 }
 
 /// `place`: see [`FirestoreConfig::place`](super::FirestoreConfig::place).
 pub(super) fn lock_error(status: &Status, place: &str) -> Error {
-    if let Some(error) = find::<TokenError>(status) {
-        let told = if error.transient {
-            Error::unavailable(format!("No access token for {place} could be had for now"))
-        } else {
-            no_credentials()
-        };
-        return told.cause(error);
-    }
     let error = match status.code() {
         Code::PermissionDenied => Error::new(
             ErrorCode::AuthFailed,
@@ -89,7 +177,7 @@ pub(super) fn lock_error(status: &Status, place: &str) -> Error {
         Code::InvalidArgument | Code::Unimplemented => {
             Error::invalid_argument(format!("{place} refused the request as invalid"))
         }
-        // Made on this side of the wire, of an answer that is larger than any lock's.
+        // This side reports it for an answer that is larger than any lock's.
         Code::OutOfRange => Error::internal(format!("{place} sent an answer that is too large")),
         Code::ResourceExhausted => Error::new(
             ErrorCode::RateLimited,
@@ -108,20 +196,23 @@ pub(super) fn lock_error(status: &Status, place: &str) -> Error {
     }
 }
 
-/// Also used when retries are used up.
+/// The error of an operation that used up its retries.
 pub(super) fn contention() -> Error {
     Error::unavailable("Too much contention on the documents of this lock: try again later")
 }
 
-pub(super) fn no_credentials() -> Error {
+/// `why` is a sentence without its full stop and without any part of the credentials.
+pub(super) fn no_credentials(why: &str) -> Error {
     Error::new(
         ErrorCode::AuthFailed,
-        "No usable Google credentials: pass credentials or keyFilename, or set up application default credentials",
+        format!(
+            "No usable Google credentials. {why}. Pass credentials or keyFilename, or set up application default credentials: GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`"
+        ),
     )
 }
 
-fn find<E: StdError + 'static>(status: &Status) -> Option<&E> {
-    let mut source = status.source();
+fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
+    let mut source = error.source();
     while let Some(error) = source {
         if let Some(found) = error.downcast_ref() {
             return Some(found);
@@ -129,21 +220,6 @@ fn find<E: StdError + 'static>(status: &Status) -> Option<&E> {
         source = error.source();
     }
     None
-}
-
-/// "transport error: connection refused" …
-pub(super) fn chain(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        if !text.ends_with(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        source = error.source();
-    }
-    text
 }
 
 pub(super) fn code_name(code: Code) -> &'static str {

@@ -1,8 +1,8 @@
-//! What reads foreign data here, for the fuzz targets.
+//! Opens the functions that read foreign data to the fuzz targets.
 
 use std::time::Duration;
 
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::Document;
+use firestore::gcloud_sdk::google::firestore::v1::Document;
 use prost::Message;
 
 use super::FirestoreConfig;
@@ -14,7 +14,7 @@ pub fn check_options(config: &FirestoreConfig) -> Result<()> {
     config.validate()
 }
 
-/// A document as the server sends it.
+/// A document that a server sent.
 pub struct Stored(Snapshot);
 
 impl Stored {

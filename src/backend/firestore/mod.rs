@@ -1,23 +1,26 @@
 //! Locks in Firestore: one document for each lock, one for each fence counter.
 //!
 //! Nothing is ever locked on the server: every write is conditional on the versions of the
-//! documents that it was decided upon.
+//! documents that were read.
 //!
-//! - [`config`] options, [`auth`] who this client is
-//! - [`client`] the connection, [`session`] the calls of one operation, [`retry`] how they are repeated
-//! - [`format`](mod@format) the documents as they are stored, [`operations`] what is done with them
-//! - [`watch`] being told when a lock may be had
-//! - [`clock`] a look at this host's clock, [`error`] what gRPC codes mean
+//! - [`config`] has the options, [`credentials`] and [`metadata`] the credentials
+//! - [`connections`] has the connection, [`dialer`] makes it
+//! - [`session`] makes the calls of one operation, [`retry`] repeats them
+//! - [`format`](mod@format) has the stored documents, [`operations`] reads and writes them
+//! - [`watch`] notifies waiters when a lock may be free
+//! - [`clock`] checks this host's clock, [`error`] maps gRPC codes
 
-mod auth;
 mod backend;
-mod client;
 mod clock;
 mod config;
+mod connections;
+mod credentials;
+mod dialer;
 mod error;
 mod format;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod metadata;
 mod operations;
 mod report;
 mod retry;

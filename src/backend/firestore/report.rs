@@ -1,10 +1,10 @@
-//! Which database it is, and whether this host's clock agrees with its.
+//! Reports which database is used, and whether this host's clock agrees with the server's.
 
 use super::clock::{ALLOWED_OFFSET_MS, Offset};
 use super::config::FirestoreConfig;
 use crate::backend::report::Finding;
 
-/// `offset`: nothing when the server's time did not come along.
+/// `offset` is `None` if the server's answer carried no time.
 pub(super) fn findings(
     config: &FirestoreConfig,
     place: &str,

@@ -1,41 +1,43 @@
-//! Colliding with others is Firestore's way to keep commits apart; a few more tries are part of
-//! one operation.
+//! Repeats calls within one operation. Firestore keeps commits apart by failing those that collide, and
+//! a server may be away for a moment.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use super::error::{Failure, contention};
+use super::session::Session;
 use crate::error::Result;
 
 const FIRST_DELAY: Duration = Duration::from_millis(10);
-/// Each of these means that somebody else got through: losing so often in a row is unlikely.
+/// Each of these failures means that another commit succeeded, so losing this often is unlikely.
 const MAX_CHANGED: u32 = 20;
 const MAX_CHANGED_DELAY: Duration = Duration::from_millis(100);
-/// Here possibly nobody got through.
+/// After these failures possibly no commit succeeded.
 const MAX_CONTENDED: u32 = 8;
 const MAX_CONTENDED_DELAY: Duration = Duration::from_secs(1);
 
-pub(super) struct Tries {
-    deadline: Instant,
+pub(super) struct Tries<'a> {
+    session: &'a Session<'a>,
     changed: u32,
     contended: u32,
 }
 
-impl Tries {
-    pub(super) fn until(deadline: Instant) -> Self {
+impl<'a> Tries<'a> {
+    pub(super) fn of(session: &'a Session<'a>) -> Self {
         Self {
-            deadline,
+            session,
             changed: 0,
             contended: 0,
         }
     }
 
-    /// Waits before the next try; an error when there should be none.
+    /// Waits before the next try. Returns an error if there should be none.
     pub(super) async fn again(&mut self, failure: Failure) -> Result<()> {
         let (more, delay) = match failure {
             Failure::Failed(error) => return Err(error),
-            // A new look will most likely find the key locked.
+            Failure::Away(error) => return self.session.reconnect(error).await,
+            // The next read will most likely find the key locked.
             Failure::Changed if self.changed == 0 => {
                 self.changed = 1;
                 (true, Duration::ZERO)
@@ -51,7 +53,7 @@ impl Tries {
                 (self.contended < MAX_CONTENDED, delay)
             }
         };
-        if !more || Instant::now() + delay >= self.deadline {
+        if !more || Instant::now() + delay >= self.session.deadline() {
             return Err(contention());
         }
         if !delay.is_zero() {

@@ -1,9 +1,8 @@
-//! The operations as questions.
+//! The operations as questions to the program.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 use super::watch::JavascriptWatch;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
-    ReleaseOutcome, Watch,
+    ReleaseOutcome, ReleaseRequest, Watch,
 };
 use crate::error::{Error, Result};
 use crate::foreign::Foreign;
@@ -28,7 +27,7 @@ pub(super) struct Acquired {
     pub ok: bool,
     #[serde(default)]
     pub expires_at_ms: f64,
-    /// As the program knows the lock.
+    /// The lockId that the program has given the lock.
     pub lock_id: Option<String>,
 }
 
@@ -60,20 +59,16 @@ impl JavascriptBackend {
     async fn ask<T: DeserializeOwned>(&self, question: Value) -> Result<T> {
         let answer = self.program.ask(question).await?;
         serde_json::from_value(answer)
-            .map_err(|_| Error::internal("The backend answered with something unexpected"))
+            .map_err(|_| Error::internal("The custom backend returned a result of the wrong form. Return what the LockBackend interface describes"))
     }
 
-    pub(super) async fn ask_for_lock(
-        &self,
-        request: &AcquireRequest,
-        caller: u64,
-    ) -> Result<Acquired> {
+    pub(super) async fn ask_for_lock(&self, request: &AcquireRequest) -> Result<Acquired> {
         self.ask(json!({
             "op": "acquire",
             "id": request.lock_id.as_str(),
             "key": request.key.as_str(),
             "ttlMs": request.ttl.ms(),
-            "caller": caller,
+            "caller": request.caller,
         }))
         .await
     }
@@ -85,33 +80,25 @@ impl Acquired {
             return Ok(AcquireOutcome::Locked(None));
         }
         Ok(AcquireOutcome::Acquired {
-            // The program knows its own, if it has one.
+            // A placeholder. The JavaScript side has the program's fence, if there is one.
             fence: Fence::after(0)?,
             expires_at_ms: self.expires_at_ms as u64,
         })
     }
 }
 
-fn not_asked_here<T>() -> Result<T> {
+fn not_supported<T>() -> Result<T> {
     Err(Error::internal("The program asks its backend itself"))
 }
 
 #[async_trait]
 impl Backend for JavascriptBackend {
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        self.ask_for_lock(request, 0).await?.outcome()
+        self.ask_for_lock(request).await?.outcome()
     }
 
-    fn acquire_for<'a>(
-        &'a self,
-        request: &'a AcquireRequest,
-        caller: u64,
-    ) -> BoxFuture<'a, Result<AcquireOutcome>> {
-        Box::pin(async move { self.ask_for_lock(request, caller).await?.outcome() })
-    }
-
-    async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
-        let question = json!({ "op": "release", "id": lock_id.as_str() });
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {
+        let question = json!({ "op": "release", "id": request.lock_id.as_str() });
         let answer: Mutated = self.ask(question).await?;
         Ok(match answer {
             Mutated { ok: true, .. } => ReleaseOutcome::Released,
@@ -135,19 +122,19 @@ impl Backend for JavascriptBackend {
     }
 
     async fn is_locked(&self, _key: &Key) -> Result<bool> {
-        not_asked_here()
+        not_supported()
     }
 
     async fn lookup(&self, _query: &LookupQuery) -> Result<Option<LockRecord>> {
-        not_asked_here()
+        not_supported()
     }
 
     async fn list(&self, _after: Option<&str>, _limit: usize) -> Result<Page> {
-        not_asked_here()
+        not_supported()
     }
 
     async fn force_release(&self, _key: &Key) -> Result<bool> {
-        not_asked_here()
+        not_supported()
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {

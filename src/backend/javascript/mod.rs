@@ -1,6 +1,6 @@
-//! Locks of a backend that the program has written itself: its operations are questions to the
-//! program. Its own lockIds need not look like ours, so the program is told ours and knows which of
-//! its locks is meant.
+//! Backends that the program has written itself. Each operation is a question to the program. Its lockIds
+//! need not look like ours, so a question has our lockId, and the JavaScript side maps it to the
+//! program's.
 
 mod backend;
 mod spied;

@@ -1,17 +1,18 @@
-//! A backend of ours of which the program has replaced some operations, to observe or to change
-//! them: these are asked for, the others stay as they were.
+//! A native backend of which the program has replaced some operations, to observe or to change them. The
+//! replaced ones are questions to the program. The others stay native, so that a lock of which only the
+//! acquire is observed is kept alive even while the event loop is blocked.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
 
 use super::JavascriptBackend;
 use crate::backend::report::Finding;
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
-    ReleaseOutcome, Watch,
+    AcquireOutcome, AcquireRequest, Backend, Capabilities, ExtendOutcome, LockRecord, LookupQuery,
+    Page, ReleaseOutcome, ReleaseRequest, Watch,
 };
 use crate::error::{Error, Result};
 use crate::lock::{Key, LockId, Ttl};
@@ -27,7 +28,7 @@ pub struct SpiedBackend {
     original: Arc<dyn Backend>,
     program: JavascriptBackend,
     replaced: Replaced,
-    /// By the id under which the program was asked for it.
+    /// The lockIds that the program has given to locks, by the ids in our questions.
     acquired: Mutex<HashMap<LockId, LockId>>,
 }
 
@@ -41,47 +42,47 @@ impl SpiedBackend {
         }
     }
 
-    fn acquired(&self) -> MutexGuard<'_, HashMap<LockId, LockId>> {
-        self.acquired.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn stored_as(&self, lock_id: LockId) -> LockId {
-        self.acquired().get(&lock_id).copied().unwrap_or(lock_id)
+        self.acquired
+            .lock()
+            .get(&lock_id)
+            .copied()
+            .unwrap_or(lock_id)
     }
 }
 
 #[async_trait]
 impl Backend for SpiedBackend {
-    async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        self.acquire_for(request, 0).await
-    }
-
-    fn acquire_for<'a>(
-        &'a self,
-        request: &'a AcquireRequest,
-        caller: u64,
-    ) -> BoxFuture<'a, Result<AcquireOutcome>> {
-        if !self.replaced.acquire {
-            return self.original.acquire_for(request, caller);
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            keeps_order: false,
+            has_own_threads: false,
+            ..self.original.capabilities()
         }
-        Box::pin(async move {
-            let acquired = self.program.ask_for_lock(request, caller).await?;
-            if let (true, Some(lock_id)) = (acquired.ok, &acquired.lock_id)
-                && let Ok(lock_id) = LockId::parse(lock_id)
-            {
-                self.acquired().insert(request.lock_id, lock_id);
-            }
-            acquired.outcome()
-        })
     }
 
-    async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
+    async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
+        if !self.replaced.acquire {
+            return self.original.acquire(request).await;
+        }
+        let acquired = self.program.ask_for_lock(request).await?;
+        if let (true, Some(lock_id)) = (acquired.ok, &acquired.lock_id)
+            && let Ok(lock_id) = LockId::parse(lock_id)
+        {
+            self.acquired.lock().insert(request.lock_id, lock_id);
+        }
+        acquired.outcome()
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {
+        let lock_id = request.lock_id;
         let outcome = if self.replaced.release {
-            self.program.release(lock_id).await?
+            self.program.release(request).await?
         } else {
-            self.original.release(self.stored_as(lock_id)).await?
+            let stored = self.stored_as(lock_id);
+            self.original.release(stored.into()).await?
         };
-        self.acquired().remove(&lock_id);
+        self.acquired.lock().remove(&lock_id);
         Ok(outcome)
     }
 
@@ -91,10 +92,6 @@ impl Backend for SpiedBackend {
         } else {
             self.original.extend(self.stored_as(lock_id), ttl).await
         }
-    }
-
-    fn new_lock_id(&self, key: &Key) -> LockId {
-        self.original.new_lock_id(key)
     }
 
     async fn is_locked(&self, key: &Key) -> Result<bool> {
@@ -121,14 +118,10 @@ impl Backend for SpiedBackend {
         self.original.watch(key)
     }
 
-    fn is_local(&self) -> bool {
-        self.original.is_local()
-    }
-
     fn obstacle(&self) -> Option<Error> {
         self.original.obstacle()
     }
 
-    /// It is not this one's to close.
+    /// Does nothing, because the original backend is closed by its own client.
     async fn close(&self) {}
 }

@@ -1,6 +1,7 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
@@ -10,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::foreign::Foreign;
 use crate::lock::{Key, LockId, Ttl};
 
-/// Answers with what it was given, in this order, and remembers what it was asked.
+/// A program that gives prepared answers in their order, and remembers the questions.
 #[derive(Default)]
 struct Program {
     answers: Mutex<Vec<Result<Value>>>,
@@ -28,14 +29,14 @@ impl Program {
     }
 
     fn asked(&self) -> Vec<Value> {
-        self.asked.lock().unwrap().clone()
+        self.asked.lock().clone()
     }
 }
 
 impl Foreign for Program {
     fn ask(&self, question: Value) -> BoxFuture<'static, Result<Value>> {
-        self.asked.lock().unwrap().push(question);
-        let answer = self.answers.lock().unwrap().pop();
+        self.asked.lock().push(question);
+        let answer = self.answers.lock().pop();
         Box::pin(async move { answer.unwrap_or_else(|| Err(Error::internal("no more"))) })
     }
 }
@@ -45,6 +46,8 @@ fn request() -> AcquireRequest {
         key: Key::new("k").unwrap(),
         lock_id: LockId::generate(),
         ttl: Ttl::from_number(1000.0).unwrap(),
+        label: None,
+        caller: 3,
     }
 }
 
@@ -59,7 +62,7 @@ async fn operations_are_questions() {
     ]);
     let backend = JavascriptBackend::new(program.clone(), false);
     let request = request();
-    let granted = backend.acquire_for(&request, 3).await.unwrap();
+    let granted = backend.acquire(&request).await.unwrap();
     assert!(matches!(
         granted,
         AcquireOutcome::Acquired {
@@ -71,12 +74,12 @@ async fn operations_are_questions() {
     assert_eq!(refused, AcquireOutcome::Locked(None));
     let extended = backend.extend(request.lock_id, request.ttl).await.unwrap();
     assert_eq!(extended, ExtendOutcome::Extended { expires_at_ms: 7 });
-    let missed = backend.release(request.lock_id).await.unwrap();
+    let missed = backend.release(request.lock_id.into()).await.unwrap();
     assert_eq!(
         missed,
         ReleaseOutcome::Missed(crate::backend::Miss::Expired)
     );
-    assert!(backend.release(request.lock_id).await.is_err());
+    assert!(backend.release(request.lock_id.into()).await.is_err());
     let id = request.lock_id.as_str();
     assert_eq!(
         program.asked()[0],
@@ -121,10 +124,10 @@ async fn only_what_was_replaced_is_asked_for() {
             extend: false,
         },
     );
-    backend.acquire_for(&request, 1).await.unwrap();
+    backend.acquire(&request).await.unwrap();
     let extended = backend.extend(request.lock_id, request.ttl).await.unwrap();
     assert!(matches!(extended, ExtendOutcome::Extended { .. }));
-    let released = backend.release(request.lock_id).await.unwrap();
+    let released = backend.release(request.lock_id.into()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Released);
     assert!(!original.is_locked(&request.key).await.unwrap());
     assert_eq!(program.asked().len(), 1);

@@ -1,4 +1,5 @@
-//! A watch of the program's own.
+//! A watch of the program's own backend. It needs no registry, because the program is asked for each
+//! watch.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ impl Watch for JavascriptWatch {
         });
         match asked.await {
             Ok(_) => self.asked = None,
-            // It cannot tell: then the back-off has to do.
+            // The program cannot notify, so the back-off has to do.
             Err(_) => {
                 self.asked = Some(Box::pin(pending()));
                 pending().await

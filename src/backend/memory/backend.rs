@@ -1,14 +1,15 @@
-//! The operations.
+//! The operations of the memory backend.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use super::store::Store;
-use super::watch::KeyWatch;
+use crate::backend::watch::KeyWatch;
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
-    ReleaseOutcome, Watch,
+    AcquireOutcome, AcquireRequest, Backend, Capabilities, ExtendOutcome, LockRecord, LookupQuery,
+    Page, ReleaseOutcome, ReleaseRequest, Watch,
 };
 use crate::error::Result;
 use crate::lock::time::SteadyClock;
@@ -18,7 +19,7 @@ pub struct MemoryBackend {
     pub(super) shared: Arc<Shared>,
 }
 
-/// What a watch needs too.
+/// The part that watches share.
 pub(super) struct Shared {
     now_ms: Box<dyn Fn() -> u64 + Send + Sync>,
     store: Mutex<Store>,
@@ -30,8 +31,8 @@ impl MemoryBackend {
         Self::with_clock(move || clock.now_ms())
     }
 
-    /// For a clock that somebody else drives. It is asked in the middle of an operation, so it must
-    /// not come back to this backend, and gives Unix time in milliseconds.
+    /// Uses a clock that the caller drives. It returns Unix time in milliseconds. It is read in the
+    /// middle of an operation, so it must not call this backend.
     pub fn with_clock(now_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -51,13 +52,13 @@ impl Default for MemoryBackend {
 impl Shared {
     pub(super) fn run<T>(&self, operation: impl FnOnce(&mut Store, u64) -> T) -> T {
         let (result, due) = {
-            let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-            // In this order: a steady clock then does not run backwards from one to the next.
+            let mut store = self.store.lock();
+            // The clock is read under the lock, so that it never goes back from one operation to the next.
             let now_ms = (self.now_ms)();
             (operation(&mut store, now_ms), store.watches.take_due())
         };
-        for watch in due {
-            watch.notify_one();
+        for wake_up in due {
+            wake_up.send();
         }
         result
     }
@@ -65,15 +66,22 @@ impl Shared {
 
 #[async_trait]
 impl Backend for MemoryBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            is_local: true,
+            ..Capabilities::default()
+        }
+    }
+
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
         self.shared
             .run(|store, now_ms| store.acquire(request, now_ms))
     }
 
-    async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {
         Ok(self
             .shared
-            .run(|store, now_ms| store.release(lock_id, now_ms)))
+            .run(|store, now_ms| store.release(request.lock_id, now_ms)))
     }
 
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
@@ -108,11 +116,7 @@ impl Backend for MemoryBackend {
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
-        Some(Box::new(KeyWatch::new(&self.shared, key)))
-    }
-
-    fn is_local(&self) -> bool {
-        true
+        Some(Box::new(KeyWatch::new(&self.shared, key.clone())))
     }
 
     async fn close(&self) {}

@@ -8,13 +8,13 @@ pub struct MemoryConfig {
     pub clock: Clock,
 }
 
-/// Whose time decides about expiry.
+/// The clock that decides about expiry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
     #[default]
     System,
-    /// The program's own, which its tests may replace: see
+    /// JavaScript's clock, which tests may replace: see
     /// [`MemoryBackend::with_clock`](super::MemoryBackend::with_clock).
     Javascript,
 }

@@ -1,4 +1,4 @@
-//! Locks of one process, in its memory. Every operation is answered at once.
+//! Locks in the memory of one process. Every operation completes at once.
 
 mod backend;
 mod config;

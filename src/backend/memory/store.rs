@@ -3,26 +3,30 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::watch::Watches;
+use super::watch::WatchedKeys;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, ExtendOutcome, Holder, LockRecord, Miss, Page, ReleaseOutcome,
 };
 use crate::error::Result;
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
-use crate::lock::{Fence, Key, LockId, Ttl};
+use crate::lock::{Fence, HolderLabel, Key, LockId, Ttl};
 use crate::map::FastMap;
 
-/// An acquire removes at most this many expired locks: more than it adds, so they cannot pile up,
+/// How many expired locks an acquire removes at most. This is more than it adds, so they cannot pile up,
 /// and few enough that no single call is slow.
-const SWEEP: usize = 4;
+const MAX_SWEEP: usize = 4;
+
+/// A table with a capacity up to this is never shrunk.
+const MIN_SHRINK_CAPACITY: usize = 1024;
 
 struct Held {
     key: Key,
     expires_at_ms: u64,
     acquired_at_ms: u64,
+    label: Option<HolderLabel>,
 }
 
-/// What is remembered of a key for ever, and who holds it now.
+/// A key: its last fence, which is kept for ever, and its holder.
 #[derive(Default)]
 struct Slot {
     last_fence: u64,
@@ -34,7 +38,7 @@ pub(super) struct Store {
     slots: FastMap<Key, Slot>,
     held: FastMap<LockId, Held>,
     by_expiry: BTreeSet<(u64, LockId)>,
-    pub(super) watches: Watches,
+    pub(super) watches: WatchedKeys,
 }
 
 impl Store {
@@ -51,6 +55,7 @@ impl Store {
                 return Ok(AcquireOutcome::Locked(Some(Holder {
                     free_in: Duration::from_millis(free_at_ms - now_ms),
                     expires_at_ms: held.expires_at_ms,
+                    label: held.label.clone(),
                 })));
             }
             self.remove(holder);
@@ -66,6 +71,7 @@ impl Store {
                 key: request.key.clone(),
                 expires_at_ms,
                 acquired_at_ms: now_ms,
+                label: request.label.clone(),
             },
         );
         self.by_expiry.insert((expires_at_ms, request.lock_id));
@@ -114,10 +120,12 @@ impl Store {
             expires_at_ms: held.expires_at_ms,
             acquired_at_ms: held.acquired_at_ms,
             fence,
+            label: held.label.clone(),
         })
     }
 
-    /// In the order of the keys. Looks at every lock: an order that is kept would cost each acquire.
+    /// Lists locks in the order of their keys. It looks at every lock, because keeping them in order would
+    /// make each acquire slower.
     pub(super) fn list(&self, after: Option<&str>, limit: usize, now_ms: u64) -> Page {
         let limit = limit.max(1);
         let mut found: Vec<(&str, LockId)> = self
@@ -159,6 +167,11 @@ impl Store {
         let Some(held) = self.held.remove(&lock_id) else {
             return false;
         };
+        // Without this the table would keep its size after a burst of locks.
+        if self.held.capacity() > MIN_SHRINK_CAPACITY && self.held.len() < self.held.capacity() / 8
+        {
+            self.held.shrink_to(2 * self.held.len());
+        }
         self.by_expiry.remove(&(held.expires_at_ms, lock_id));
         if let Some(slot) = self.slots.get_mut(&held.key) {
             slot.holder = None;
@@ -168,7 +181,7 @@ impl Store {
     }
 
     fn sweep(&mut self, now_ms: u64) {
-        for _ in 0..SWEEP {
+        for _ in 0..MAX_SWEEP {
             match self.by_expiry.first() {
                 Some(&(expires_at_ms, lock_id))
                     if !is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS) =>
@@ -195,6 +208,8 @@ mod tests {
             key: Key::new(key).unwrap(),
             lock_id: LockId::generate(),
             ttl: ttl(ms),
+            label: None,
+            caller: 0,
         }
     }
 
@@ -209,6 +224,7 @@ mod tests {
         AcquireOutcome::Locked(Some(Holder {
             free_in: Duration::from_millis(for_ms),
             expires_at_ms: until_ms,
+            label: None,
         }))
     }
 

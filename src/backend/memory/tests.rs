@@ -14,6 +14,8 @@ fn request(key: &Key) -> AcquireRequest {
         key: key.clone(),
         lock_id: LockId::generate(),
         ttl: ttl(),
+        label: None,
+        caller: 0,
     }
 }
 
@@ -25,7 +27,7 @@ fn key(name: &str) -> Key {
     Key::new(name).unwrap()
 }
 
-fn told(watch: &mut Box<dyn Watch>) -> bool {
+fn woken(watch: &mut Box<dyn Watch>) -> bool {
     watch.changed().now_or_never().is_some()
 }
 
@@ -51,45 +53,45 @@ async fn expiry_follows_the_clock_it_is_given() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_once_of_everything_that_frees_its_key() {
+async fn a_watch_is_woken_once_by_everything_that_frees_its_key() {
     let backend = MemoryBackend::new();
     let key = key("k");
     let mut watch = backend.watch(&key).unwrap();
     // It is free.
-    assert!(told(&mut watch));
-    assert!(!told(&mut watch));
+    assert!(woken(&mut watch));
+    assert!(!woken(&mut watch));
 
     let lock = request(&key);
     backend.acquire(&lock).await.unwrap();
     backend.extend(lock.lock_id, ttl()).await.unwrap();
-    assert!(!told(&mut watch));
-    assert!(!told(&mut backend.watch(&key).unwrap()));
-    backend.release(lock.lock_id).await.unwrap();
-    assert!(told(&mut watch));
-    assert!(!told(&mut watch));
+    assert!(!woken(&mut watch));
+    assert!(!woken(&mut backend.watch(&key).unwrap()));
+    backend.release(lock.lock_id.into()).await.unwrap();
+    assert!(woken(&mut watch));
+    assert!(!woken(&mut watch));
 
     backend.acquire(&lock).await.unwrap();
     backend.force_release(&key).await.unwrap();
-    assert!(told(&mut watch));
-    assert!(!told(&mut watch));
+    assert!(woken(&mut watch));
+    assert!(!woken(&mut watch));
 }
 
 #[tokio::test]
-async fn an_expired_lock_that_is_taken_over_is_told() {
+async fn a_watch_is_woken_when_an_expired_lock_is_replaced() {
     let now = Arc::new(AtomicU64::new(1000));
     let clock = Arc::clone(&now);
     let backend = MemoryBackend::with_clock(move || clock.load(Ordering::Relaxed));
     let key = key("k");
     backend.acquire(&request(&key)).await.unwrap();
     let mut watch = backend.watch(&key).unwrap();
-    assert!(!told(&mut watch));
+    assert!(!woken(&mut watch));
     now.store(10_000, Ordering::Relaxed);
     backend.acquire(&request(&key)).await.unwrap();
-    assert!(told(&mut watch));
+    assert!(woken(&mut watch));
 }
 
 #[tokio::test]
-async fn each_watch_is_told_and_only_of_its_own_key() {
+async fn each_watch_is_woken_and_only_for_its_own_key() {
     let backend = MemoryBackend::new();
     let (one, other) = (key("one"), key("other"));
     let locks = [request(&one), request(&other)];
@@ -97,15 +99,15 @@ async fn each_watch_is_told_and_only_of_its_own_key() {
         backend.acquire(lock).await.unwrap();
     }
     let mut watches = [&one, &one, &other].map(|key| backend.watch(key).unwrap());
-    backend.release(locks[0].lock_id).await.unwrap();
-    assert_eq!(watches.each_mut().map(told), [true, true, false]);
+    backend.release(locks[0].lock_id.into()).await.unwrap();
+    assert_eq!(watches.each_mut().map(woken), [true, true, false]);
     drop(watches);
     backend
         .shared
         .run(|store, _| assert!(store.watches.is_empty()));
 }
 
-/// Asks the backend in the very moment in which it is woken.
+/// Uses the backend as soon as it is woken.
 struct Prompt {
     backend: Arc<MemoryBackend>,
     answered: AtomicBool,
@@ -115,7 +117,7 @@ impl Wake for Prompt {
     fn wake(self: Arc<Self>) {
         let (answer, answered) = mpsc::channel();
         let backend = Arc::clone(&self.backend);
-        // Elsewhere, so that a store that is locked here is seen to be.
+        // On another thread, which would block if this one had locked the store.
         std::thread::spawn(move || answer.send(backend.is_locked(&key("k")).now_or_never()));
         let answered = answered.recv_timeout(Duration::from_secs(10)).is_ok();
         self.answered.store(answered, Ordering::Relaxed);
@@ -123,7 +125,7 @@ impl Wake for Prompt {
 }
 
 #[tokio::test]
-async fn who_is_told_finds_the_store_unlocked() {
+async fn a_woken_waiter_finds_the_store_unlocked() {
     let backend = Arc::new(MemoryBackend::new());
     let lock = request(&key("k"));
     backend.acquire(&lock).await.unwrap();
@@ -136,6 +138,6 @@ async fn who_is_told_finds_the_store_unlocked() {
     let mut call = watch.changed();
     let polled = call.as_mut().poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending());
-    backend.release(lock.lock_id).await.unwrap();
+    backend.release(lock.lock_id.into()).await.unwrap();
     assert!(prompt.answered.load(Ordering::Relaxed));
 }

@@ -1,89 +1,50 @@
-//! Tells waiters when their key was freed.
+//! Wakes waiters when their key is freed.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use tokio::sync::Notify;
-
 use super::backend::Shared;
-use crate::backend::Watch;
+use crate::backend::watch::{Changes, Registry, WakeUp, Watches};
 use crate::lock::Key;
 
-/// Who is to be told of which key. Costs nothing while nobody watches.
+/// The watched keys, and the wake-ups that are due. Costs nothing while nobody watches.
 #[derive(Default)]
-pub(super) struct Watches {
-    by_key: HashMap<Key, Vec<Arc<Notify>>>,
-    due: Vec<Arc<Notify>>,
+pub(super) struct WatchedKeys {
+    registry: Registry<Key>,
+    due: Vec<WakeUp>,
 }
 
-impl Watches {
-    /// The key was freed.
+impl WatchedKeys {
+    /// Called when a lock of this key ends.
     pub(super) fn freed(&mut self, key: &Key) {
-        if let Some(watching) = self.by_key.get(key) {
-            self.due.extend_from_slice(watching);
-        }
+        self.due.extend(self.registry.wake_up(key));
     }
 
-    /// Those who are to be told, by whoever has unlocked the store: they may go on right there.
-    pub(super) fn take_due(&mut self) -> Vec<Arc<Notify>> {
+    /// Returns the wake-ups to send once the store is unlocked.
+    pub(super) fn take_due(&mut self) -> Vec<WakeUp> {
         std::mem::take(&mut self.due)
-    }
-
-    fn add(&mut self, key: &Key, watch: &Arc<Notify>) {
-        let watching = self.by_key.entry(key.clone()).or_default();
-        watching.push(Arc::clone(watch));
-    }
-
-    fn remove(&mut self, key: &Key, watch: &Arc<Notify>) {
-        if let Some(watching) = self.by_key.get_mut(key) {
-            watching.retain(|other| !Arc::ptr_eq(other, watch));
-            if watching.is_empty() {
-                self.by_key.remove(key);
-            }
-        }
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.by_key.is_empty() && self.due.is_empty()
+        self.registry.is_empty() && self.due.is_empty()
     }
 }
 
-pub(super) struct KeyWatch {
-    shared: Arc<Shared>,
-    key: Key,
-    told: Arc<Notify>,
-}
+impl Watches for Shared {
+    type Key = Key;
 
-impl KeyWatch {
-    pub(super) fn new(shared: &Arc<Shared>, key: &Key) -> Self {
-        let told = Arc::new(Notify::new());
-        shared.run(|store, now_ms| {
-            store.watches.add(key, &told);
-            if store.find_key(key, now_ms).is_none() {
-                told.notify_one();
+    fn join(self: &Arc<Self>, key: &Key) -> Option<Changes> {
+        self.run(|store, now_ms| {
+            let is_free = store.find_key(key, now_ms).is_none();
+            let (changes, _) = store.watches.registry.join(key.clone())?;
+            if is_free {
+                changes.mark_changed();
             }
-        });
-        Self {
-            shared: Arc::clone(shared),
-            key: key.clone(),
-            told,
-        }
+            Some(changes)
+        })
     }
-}
 
-#[async_trait]
-impl Watch for KeyWatch {
-    async fn changed(&mut self) {
-        // Keeps one call to come: what is told while nobody listens is not lost.
-        self.told.notified().await;
-    }
-}
-
-impl Drop for KeyWatch {
-    fn drop(&mut self) {
-        self.shared
-            .run(|store, _| store.watches.remove(&self.key, &self.told));
+    fn leave(&self, key: &Key, changes: &Changes) {
+        self.run(|store, _| store.watches.registry.leave(key, changes));
     }
 }

@@ -1,4 +1,4 @@
-//! The operations.
+//! The operations: their statements, arguments and answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,125 +8,105 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 use tokio_postgres::SimpleQueryRow;
 
-use super::client::Client;
+use super::acquire;
+use super::batch::{Batches, NewLock, Request};
 use super::config::PostgresConfig;
+use super::connections::{Connections, RequestKind};
 use super::error;
 use super::report;
 use super::sql::key::{self, StoredKey};
 use super::sql::{Arg, Removal, Schema};
-use super::together::{Request, Together, Wanted};
 use super::watch::Watches;
 use crate::backend::report::Finding;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, Holder, LockRecord, LookupQuery, Miss,
-    Page, ReleaseOutcome, Warnings, Watch,
+    Page, ReleaseOutcome, ReleaseRequest, Warnings, Watch,
 };
 use crate::error::{Error, Result};
-use crate::event_loop::EventLoop;
-use crate::lock::{Fence, Key, LockId, Ttl, fence};
+use crate::lock::{Fence, HolderLabel, Key, LockId, Ttl, fence};
 
 pub struct PostgresBackend {
-    client: Client,
+    connections: Connections,
     schema: Schema,
     cleanup_in_is_locked: bool,
     cleaning_up: Arc<AtomicBool>,
-    /// Nothing behind a pooler that is known to keep no session.
+    /// None if the pool has no connection to spare for it.
     watches: Option<Watches>,
-    together: Together,
-    /// The role may not tell those who wait.
-    silent: Arc<AtomicBool>,
+    batches: Batches,
+    /// The role may not notify waiters.
+    cannot_notify: Arc<AtomicBool>,
     warnings: Warnings,
 }
 
 impl PostgresBackend {
-    /// Connects on first use.
-    pub fn open(
-        config: PostgresConfig,
-        warnings: Warnings,
-        home: Option<Arc<dyn EventLoop>>,
-    ) -> Result<Self> {
+    /// Creates a backend, which connects when it is first used.
+    pub fn open(config: PostgresConfig, warnings: Warnings) -> Result<Self> {
         let config = config.check()?;
-        let schema = Schema::new(&config.locks, &config.counters, config.operation_timeout);
+        let schema = Schema::new(&config);
         let (locks, cleanup_in_is_locked) = (config.locks.quoted(), config.cleanup_in_is_locked);
-        let keeps_sessions = config.prepare;
-        let client = Client::new(config, home)?;
-        let silent = Arc::default();
+        let connections = Connections::new(config);
+        let cannot_notify = Arc::default();
         Ok(Self {
             schema,
             cleanup_in_is_locked,
             cleaning_up: Arc::default(),
-            watches: keeps_sessions.then(|| Watches::new(client.clone(), locks, warnings.clone())),
-            together: Together::new(client.clone(), Arc::clone(&silent)),
-            client,
-            silent,
+            watches: connections
+                .can_listen()
+                .then(|| Watches::new(connections.clone(), locks, warnings.clone())),
+            batches: Batches::new(connections.clone(), Arc::clone(&cannot_notify)),
+            connections,
+            cannot_notify,
             warnings,
         })
     }
 
-    async fn acquire_alone(&self, wanted: &Wanted, deadline: Instant) -> Result<AcquireOutcome> {
-        let StoredKey { key, user_key } = &wanted.stored;
-        let statements = self.client.statements();
-        let rows = self
-            .client
-            .rows_by(
-                deadline,
-                &[
-                    (&statements.take_turn, &[Arg::Text(key), Arg::TimeLeft]),
-                    (
-                        &statements.acquire,
-                        &[
-                            Arg::Text(key),
-                            Arg::Text(wanted.lock_id.as_str()),
-                            Arg::Int(wanted.ttl.ms()),
-                            Arg::Text(user_key),
-                        ],
-                    ),
-                ],
-            )
-            .await?;
-        acquired(rows.last().ok_or_else(|| unexpected().outcome_unknown())?)
-    }
-
-    /// A notification is never needed: where the role may not send it, the lock is removed without.
+    /// Removes a lock and notifies its waiters. If the role may not do that, the lock is removed all
+    /// the same: waiters also find out by polling.
     async fn remove(
         &self,
+        kind: RequestKind,
         removal: &Removal,
         by: &str,
         deadline: Instant,
     ) -> Result<Option<SimpleQueryRow>> {
         let args = [Arg::Text(by)];
         let remove = async |statement| {
-            let rows = self.client.rows_by(deadline, &[(statement, &args)]).await;
+            let call = &[(statement, &args[..])];
+            let rows = self.connections.run(kind, deadline, call).await;
             Ok(rows?.pop())
         };
-        if !self.silent.load(Ordering::Relaxed) {
-            match remove(&removal.telling).await {
+        if !self.cannot_notify.load(Ordering::Relaxed) {
+            match remove(&removal.notifying).await {
                 Err(error) if error::is_forbidden(&error) => {}
                 answer => return answer,
             }
         }
-        let row = remove(&removal.silent).await?;
-        if !self.silent.swap(true, Ordering::Relaxed) {
+        let row = remove(&removal.quiet).await?;
+        if !self.cannot_notify.swap(true, Ordering::Relaxed) {
             self.warnings.debug(
                 "The PostgreSQL role may not execute pg_notify or pg_try_advisory_xact_lock: \
-                 those who wait for a lock are not told when it is released, and look by themselves",
+                 waiters are not notified when a lock is released, and poll instead",
             );
         }
         Ok(row)
     }
 
-    /// Removes an expired lock in the background; one at a time is enough, others will come.
+    /// Removes an expired lock in the background. One at a time is enough: a lock that is skipped is
+    /// removed after a later call.
     fn clean_up(&self, key: String) {
         if self.cleaning_up.swap(true, Ordering::Relaxed) {
             return;
         }
-        let client = self.client.clone();
+        let connections = self.connections.clone();
         let cleaning_up = Arc::clone(&self.cleaning_up);
-        let silent = self.silent.load(Ordering::Relaxed);
+        let cannot_notify = self.cannot_notify.load(Ordering::Relaxed);
         tokio::spawn(async move {
-            let statement = client.statements().clean_up.statement(silent);
-            // Best effort: the next one tries again.
-            let _ = client.call(&[(statement, &[Arg::Text(&key)])]).await;
+            let statement = connections.statements().clean_up.statement(cannot_notify);
+            // A failure does not matter: a later call tries again.
+            let call = &[(statement, &[Arg::Text(&key)][..])];
+            let _ = connections
+                .run_for_row(RequestKind::Maintenance, call)
+                .await;
             cleaning_up.store(false, Ordering::Relaxed);
         });
     }
@@ -135,34 +115,44 @@ impl PostgresBackend {
 #[async_trait]
 impl Backend for PostgresBackend {
     async fn setup(&self) -> Result<()> {
-        self.schema.create(&self.client).await
+        self.schema.create(&self.connections).await
+    }
+
+    fn schema(&self) -> Option<String> {
+        Some(self.schema.sql().to_owned())
     }
 
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        let wanted = Arc::new(Wanted {
+        let lock = Arc::new(NewLock {
             stored: StoredKey::of(&request.key)?,
             lock_id: request.lock_id,
             ttl: request.ttl,
+            label: request.label.clone(),
         });
-        let deadline = self.client.deadline();
-        let _under_way = self.together.enter();
-        let request = Request::Acquire(Arc::clone(&wanted));
-        match self.together.ask(request, deadline).await? {
+        let deadline = self.connections.deadline();
+        let _in_flight = self.batches.count_in_flight();
+        let request = Request::Acquire(Arc::clone(&lock));
+        match self.batches.run(request, deadline).await? {
             Some(row) => acquired(&row),
-            None => self.acquire_alone(&wanted, deadline).await,
+            None => acquire::acquire(&self.connections, &lock, deadline).await,
         }
     }
 
-    async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
-        let deadline = self.client.deadline();
-        let _under_way = self.together.enter();
-        let removal = &self.client.statements().release;
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {
+        let lock_id = request.lock_id;
+        let deadline = self.connections.deadline();
+        let _in_flight = self.batches.count_in_flight();
+        let removal = &self.connections.statements().release;
         let row = match self
-            .together
-            .ask(Request::Release(lock_id), deadline)
+            .batches
+            .run(Request::Release(lock_id), deadline)
             .await?
         {
-            None => self.remove(removal, lock_id.as_str(), deadline).await?,
+            None => {
+                let lock_id = lock_id.as_str();
+                self.remove(RequestKind::Release, removal, lock_id, deadline)
+                    .await?
+            }
             row => row,
         };
         Ok(match missed(&row.ok_or_else(unexpected)?)? {
@@ -172,11 +162,11 @@ impl Backend for PostgresBackend {
     }
 
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
-        let statement = &self.client.statements().extend;
+        let statement = &self.connections.statements().extend;
         let args = [Arg::Text(lock_id.as_str()), Arg::Int(ttl.ms())];
         let row = self
-            .client
-            .call(&[(statement, &args)])
+            .connections
+            .run_for_row(RequestKind::Extend, &[(statement, &args)])
             .await?
             .ok_or_else(unexpected)?;
         Ok(match missed(&row)? {
@@ -189,9 +179,14 @@ impl Backend for PostgresBackend {
 
     async fn is_locked(&self, key: &Key) -> Result<bool> {
         let StoredKey { key, .. } = StoredKey::of(key)?;
-        let statement = &self.client.statements().is_locked;
+        let statement = &self.connections.statements().is_locked;
         let args = [Arg::Text(&key)];
-        let Some(row) = self.client.call(&[(statement, &args)]).await? else {
+        let call = &[(statement, &args[..])];
+        let Some(row) = self
+            .connections
+            .run_for_row(RequestKind::Read, call)
+            .await?
+        else {
             return Ok(false);
         };
         if self.cleanup_in_is_locked && text(&row, 1)? == "t" {
@@ -201,26 +196,29 @@ impl Backend for PostgresBackend {
     }
 
     async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
-        let statements = self.client.statements();
-        let row = match query {
-            LookupQuery::Key(key) => {
-                let StoredKey { key, .. } = StoredKey::of(key)?;
-                let args = [Arg::Text(&key)];
-                self.client.call(&[(&statements.lookup_key, &args)]).await?
-            }
-            LookupQuery::LockId(lock_id) => {
-                let args = [Arg::Text(lock_id.as_str())];
-                self.client.call(&[(&statements.lookup_id, &args)]).await?
-            }
+        let statements = self.connections.statements();
+        let (statement, by) = match query {
+            LookupQuery::Key(key) => (&statements.lookup_key, StoredKey::of(key)?.key),
+            LookupQuery::LockId(lock_id) => (&statements.lookup_id, lock_id.as_str().to_owned()),
         };
+        let call = &[(statement, &[Arg::Text(&by)][..])];
+        let row = self
+            .connections
+            .run_for_row(RequestKind::Read, call)
+            .await?;
         row.map(|row| record(&row)).transpose()
     }
 
     async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
-        let statement = &self.client.statements().list;
-        // No key is empty, so all of them come after this.
+        let statement = &self.connections.statements().list;
+        // No key is empty, so all keys come after the empty text.
         let args = [Arg::Text(after.unwrap_or("")), Arg::Int(limit as u64)];
-        let rows = self.client.rows(&[(statement, &args)]).await?;
+        let call = &[(statement, &args[..])];
+        let deadline = self.connections.deadline();
+        let rows = self
+            .connections
+            .run(RequestKind::Read, deadline, call)
+            .await?;
         let next = match rows.last() {
             Some(last) if rows.len() >= limit => Some(text(last, 0)?.to_owned()),
             _ => None,
@@ -231,19 +229,22 @@ impl Backend for PostgresBackend {
 
     async fn force_release(&self, key: &Key) -> Result<bool> {
         let StoredKey { key, .. } = StoredKey::of(key)?;
-        let removal = &self.client.statements().force_release;
-        let removed = self.remove(removal, &key, self.client.deadline()).await?;
+        let removal = &self.connections.statements().force_release;
+        let deadline = self.connections.deadline();
+        let removed = self
+            .remove(RequestKind::Maintenance, removal, &key, deadline)
+            .await?;
         Ok(removed.is_some())
     }
 
     async fn report(&self) -> Result<Vec<Finding>> {
-        let (row, is_complete) = self.schema.report(&self.client).await?;
+        let (row, is_complete) = self.schema.report(&self.connections).await?;
         let row = row.ok_or_else(unexpected)?;
         Ok(report::findings(&row, is_complete))
     }
 
     fn obstacle(&self) -> Option<Error> {
-        self.client.obstacle()
+        self.connections.last_failure()
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
@@ -255,11 +256,12 @@ impl Backend for PostgresBackend {
         if let Some(watches) = &self.watches {
             watches.close();
         }
-        self.client.close();
+        self.connections.close();
     }
 }
 
-/// By now it is committed: a grant that cannot be read must be undone.
+/// Reads the row of an acquire. The transaction is committed by now, so if the row of a grant cannot
+/// be read, the lock must be undone.
 pub(super) fn acquired(row: &SimpleQueryRow) -> Result<AcquireOutcome> {
     match text(row, 0).map_err(Error::outcome_unknown)? {
         "locked" => Ok(AcquireOutcome::Locked(holder(row))),
@@ -275,6 +277,7 @@ fn granted(row: &SimpleQueryRow) -> Result<AcquireOutcome> {
     })
 }
 
+/// Reads the row of an extend or a release. Returns None if it was done.
 pub(super) fn missed(row: &SimpleQueryRow) -> Result<Option<Miss>> {
     match text(row, 0)? {
         "done" => Ok(None),
@@ -284,29 +287,37 @@ pub(super) fn missed(row: &SimpleQueryRow) -> Result<Option<Miss>> {
     }
 }
 
+/// Reads a row of `list.sql` or one of the lookups.
 pub(super) fn record(row: &SimpleQueryRow) -> Result<LockRecord> {
+    let lock_id = text(row, 2)?;
     Ok(LockRecord {
         key: key::original(text(row, 0)?, text(row, 1)?),
-        lock_id: LockId::parse(text(row, 2)?).map_err(|_| damaged("lock_id"))?,
+        lock_id: LockId::parse(lock_id).map_err(|_| damaged("lock_id"))?,
+        label: label(row).and_then(|stored| HolderLabel::of_lock_id(stored, lock_id)),
         expires_at_ms: time(row, 3)?,
         acquired_at_ms: time(row, 4)?,
         fence: Fence::parse(text(row, 5)?)?,
     })
 }
 
-fn text(row: &SimpleQueryRow, column: usize) -> Result<&str> {
+pub(super) fn text(row: &SimpleQueryRow, column: usize) -> Result<&str> {
     row.try_get(column).ok().flatten().ok_or_else(unexpected)
 }
 
-/// Nothing of a lock that was extended in that very moment.
+/// Returns None if the holder extended its lock in that very moment.
 fn holder(row: &SimpleQueryRow) -> Option<Holder> {
     Some(Holder {
         expires_at_ms: time(row, 2).ok()?,
         free_in: Duration::from_millis(time(row, 3).ok()?),
+        label: label(row).and_then(HolderLabel::from_stored),
     })
 }
 
-/// Milliseconds that are exact in JavaScript.
+fn label(row: &SimpleQueryRow) -> Option<&str> {
+    row.try_get("holder_label").ok().flatten()
+}
+
+/// Reads milliseconds that JavaScript can represent exactly.
 fn time(row: &SimpleQueryRow, column: usize) -> Result<u64> {
     text(row, column)?
         .parse()
@@ -321,6 +332,6 @@ fn damaged(what: &str) -> Error {
     ))
 }
 
-fn unexpected() -> Error {
+pub(super) fn unexpected() -> Error {
     Error::internal("PostgreSQL answered in an unexpected way")
 }

@@ -1,12 +1,13 @@
-//! Options as the JavaScript side writes them, checked.
+//! The options, as the JavaScript side writes them, and their validation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::connect::{Target, resolve};
 use super::sql::{COUNTERS, LOCKS, Table};
+use super::target::{Target, resolve};
+use crate::backend::credentials::CredentialsProvider;
 use crate::backend::tls::TlsOptions;
 use crate::error::{Error, Result};
 
@@ -14,22 +15,28 @@ use crate::error::{Error, Result};
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PostgresConfig {
     pub url: Option<String>,
-    /// libpq's keywords; they win over those of the URL.
+    /// libpq's keywords from the options. They win over those of the URL.
     pub params: BTreeMap<String, String>,
-    /// libpq's keywords from the environment; they lose against both.
+    /// libpq's keywords from the environment. The URL and the options win over them.
     pub defaults: BTreeMap<String, String>,
-    /// As a JavaScript client has it: this, and not `sslmode`, says how TLS is done.
+    /// TLS as Node.js describes it. If present, `sslmode` is ignored.
     pub tls: Option<TlsOptions>,
     pub table_name: String,
     pub fence_table_name: String,
     pub cleanup_in_is_locked: bool,
     pub pool_size: Option<u32>,
-    /// A connection that nobody needed for this long is closed.
+    /// A connection that was idle for this long is closed.
     pub idle_timeout_ms: u64,
-    /// `false`: never use prepared statements, for a pooler that is known to keep no session.
+    /// `false` for a pooler that is known to keep no session: prepared statements are then never used.
     pub prepare: bool,
+    /// The id of the program's function that returns the password for each new connection.
+    pub ask_credentials: Option<u64>,
+    #[serde(skip)]
+    pub credentials: Option<CredentialsProvider>,
     pub connect_timeout_ms: Option<u64>,
     pub operation_timeout_ms: u64,
+    /// Whether locks are stored with a label, for which the lock table needs a column.
+    pub holder_label: bool,
 }
 
 impl Default for PostgresConfig {
@@ -45,13 +52,16 @@ impl Default for PostgresConfig {
             pool_size: None,
             idle_timeout_ms: 60_000,
             prepare: true,
+            ask_credentials: None,
+            credentials: None,
             connect_timeout_ms: None,
             operation_timeout_ms: 5000,
+            holder_label: false,
         }
     }
 }
 
-/// What the options come to.
+/// The validated options.
 pub(super) struct Checked {
     pub target: Target,
     pub locks: Table,
@@ -60,8 +70,10 @@ pub(super) struct Checked {
     pub pool_size: usize,
     pub idle_timeout: Duration,
     pub prepare: bool,
+    pub credentials: Option<CredentialsProvider>,
     pub connect_timeout: Duration,
     pub operation_timeout: Duration,
+    pub labelled: bool,
 }
 
 impl PostgresConfig {
@@ -69,7 +81,7 @@ impl PostgresConfig {
         let locks = Table::parse("tableName", &self.table_name)?;
         let counters = Table::parse("fenceTableName", &self.fence_table_name)?;
         let target = resolve(self.defaults, self.url.as_deref(), self.params, self.tls)?;
-        let schema = target.wishes.schema.as_deref();
+        let schema = target.foreign.schema.as_deref();
         let (locks, counters) = (locks.or_in(schema)?, counters.or_in(schema)?);
         if locks == counters {
             return Err(Error::invalid_argument(
@@ -80,14 +92,15 @@ impl PostgresConfig {
             Some(ms) => timeout("connectTimeoutMs", ms)?,
             None => target.connect_timeout.unwrap_or(Duration::from_secs(5)),
         };
-        let pool_size = self.pool_size.or(target.wishes.pool_size).unwrap_or(10);
+        let pool_size = self.pool_size.or(target.foreign.pool_size).unwrap_or(10);
         if !(1..=1000).contains(&pool_size) {
             return Err(Error::invalid_argument(
                 "poolSize must be an integer from 1 to 1000",
             ));
         }
         Ok(Checked {
-            prepare: self.prepare && !target.wishes.unprepared,
+            prepare: self.prepare && !target.foreign.unprepared,
+            credentials: self.credentials,
             target,
             locks,
             counters,
@@ -96,12 +109,13 @@ impl PostgresConfig {
             idle_timeout: timeout("idleTimeoutMs", self.idle_timeout_ms)?,
             connect_timeout,
             operation_timeout: timeout("operationTimeoutMs", self.operation_timeout_ms)?,
+            labelled: self.holder_label,
         })
     }
 }
 
 fn timeout(option: &str, ms: u64) -> Result<Duration> {
-    // The upper end is that of PostgreSQL's statement_timeout.
+    // The maximum is that of PostgreSQL's statement_timeout.
     if (1..=i32::MAX as u64).contains(&ms) {
         Ok(Duration::from_millis(ms))
     } else {

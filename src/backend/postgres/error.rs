@@ -1,35 +1,96 @@
 //! What the driver's errors mean to a caller.
 //!
-//! The server's texts are passed on only where they cannot contain a key or a lockId: its DETAIL
-//! often does, and so do complaints about values and syntax.
+//! The server's texts are passed on only if they cannot contain a key or a lockId. Its DETAIL often
+//! does, and so do its messages about values and syntax.
 
 use std::error::Error as _;
 
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
+use crate::backend::unreachable::{Peer, Reason, Settings, and_says};
 use crate::error::{Error, ErrorCode};
 
-/// `server` is who was asked, such as "PostgreSQL at localhost:5432".
+/// What users can do about problems with TLS.
+pub(super) const SETTINGS: Settings = Settings {
+    use_tls: "Set sslmode=require, or the option ssl",
+    use_no_tls: "Set sslmode=prefer or sslmode=disable, or leave out the option ssl",
+    trust_authority: "Name the certificate of its authority with sslrootcert, or pass it as ssl.ca",
+    expect_name: "Connect by the name in its certificate, or pass that as ssl.servername",
+    present_certificate: "If it wants a client certificate, set sslcert and sslkey, or pass ssl.cert and ssl.key",
+};
+
+/// The error of a connection that could not be made.
+pub(super) fn while_connecting(error: &tokio_postgres::Error, peer: &Peer<'_>) -> Error {
+    if let Some(answer) = error.as_db_error() {
+        return match advice(answer) {
+            Some(advice) => and_says(from_server(answer, peer.name), advice),
+            None => from_server(answer, peer.name),
+        };
+    }
+    let cause = error.source().map(ToString::to_string);
+    let found = Reason::of(error);
+    // The driver does not reveal the kind of its errors except by this text.
+    let reason = match error.to_string().as_str() {
+        "error performing TLS handshake" if is_without_tls(cause.as_deref()) => Reason::SpeaksNoTls,
+        "connection closed" | "error communicating with the server" if found == Reason::Other => {
+            Reason::Closed
+        }
+        "connection closed"
+        | "error communicating with the server"
+        | "error connecting to server"
+        | "error performing TLS handshake" => found,
+        "unexpected message from server" | "error parsing response from server" => {
+            return Error::invalid_argument(format!(
+                "Cannot connect to {}: it does not speak the protocol of PostgreSQL. Is this the right port?",
+                peer.name
+            ));
+        }
+        _ => return from_driver(error, peer.name),
+    };
+    let mapped = peer.error(reason);
+    match cause {
+        Some(cause) => mapped.cause(cause),
+        None => mapped,
+    }
+}
+
+/// Whether the driver reports that the server has no TLS.
+fn is_without_tls(cause: Option<&str>) -> bool {
+    cause.is_some_and(|text| text.contains("does not support TLS"))
+}
+
+/// Returns what to do about a login that was refused, as far as the server's message tells.
+fn advice(answer: &DbError) -> Option<&'static str> {
+    let says = |text| answer.message().contains(text);
+    match answer.code().code() {
+        "28000" if says("client certificate") => Some(SETTINGS.present_certificate),
+        "28000" if says("no encryption") || says("SSL off") => {
+            Some("It demands TLS: set sslmode=require, or the option ssl")
+        }
+        "28000" if says("pg_hba.conf") => Some("Its pg_hba.conf has no entry that allows it"),
+        "28P01" => Some("Check the user and the password"),
+        _ => None,
+    }
+}
+
+/// `server` is its name in messages, such as "PostgreSQL at localhost:5432".
 pub(super) fn from_driver(error: &tokio_postgres::Error, server: &str) -> Error {
     if let Some(answer) = error.as_db_error() {
         return from_server(answer, server);
     }
     let cause = error.source().map(ToString::to_string);
-    // The driver keeps the kind of its errors to itself, apart from this text.
+    // The driver does not reveal the kind of its errors except by this text.
     let mapped = match error.to_string().as_str() {
         "connection closed" | "error communicating with the server" => {
             Error::unavailable(format!("The connection to {server} was lost"))
         }
-        "error connecting to server" => {
-            Error::unavailable(format!("{server} could not be reached"))
-        }
-        "error performing TLS handshake" => {
-            Error::unavailable(format!("A TLS connection to {server} could not be made"))
-        }
-        // The latter: the server wants a password and none was given.
-        "authentication error" | "invalid configuration" => Error::new(
+        "authentication error" => Error::new(
             ErrorCode::AuthFailed,
-            format!("{server} does not let us in"),
+            format!("{server} refused the login, or offers no way to log in that is supported"),
+        ),
+        "invalid configuration" => Error::new(
+            ErrorCode::AuthFailed,
+            format!("{server} asks for a password, and none was given"),
         ),
         _ => return Error::internal(format!("{server} answered in an unexpected way")),
     };
@@ -39,8 +100,8 @@ pub(super) fn from_driver(error: &tokio_postgres::Error, server: &str) -> Error 
     }
 }
 
-/// The error of a request that was sent: the server's `ERROR` means that it rolled the transaction
-/// back; after anything else the commit may have happened.
+/// The error of a request that was sent. An `ERROR` of the server means that it rolled the transaction
+/// back. After anything else the transaction may have been committed.
 pub(super) fn of_request(error: &tokio_postgres::Error, server: &str) -> Error {
     let mapped = from_driver(error, server);
     let rolled_back = error.as_db_error().is_some_and(|answer| {
@@ -54,29 +115,64 @@ pub(super) fn of_request(error: &tokio_postgres::Error, server: &str) -> Error {
     }
 }
 
-/// Whether the connection can be used again after this error of a request.
+/// Whether the connection can be used again after a request failed with this error.
 pub(super) fn keeps_connection(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|answer| {
         answer.parsed_severity() == Some(Severity::Error)
-            // The server became a standby: a new connection may find the new primary.
+            // The server has become a standby. A new connection may find the new primary.
             && *answer.code() != SqlState::READ_ONLY_SQL_TRANSACTION
     })
 }
 
-/// A statement that we prepared is not there, or is there twice: the session is not our own.
+/// Whether a statement that we prepared is missing or exists twice: the session is shared.
 pub(super) fn session_is_shared(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| {
         *code == SqlState::INVALID_SQL_STATEMENT_NAME || *code == SqlState::DUPLICATE_PSTATEMENT
     })
 }
 
-/// The role may not do it.
+/// Whether the role lacks a privilege.
 pub(super) fn is_forbidden(error: &Error) -> bool {
-    let forbidden = SqlState::INSUFFICIENT_PRIVILEGE.code();
-    error.details.iter().any(|(_, value)| value == forbidden)
+    has_state(error, &SqlState::INSUFFICIENT_PRIVILEGE)
 }
 
-/// A pooler that does not know our settings refuses them.
+/// Whether another session held a database lock that was needed for longer than `lock_timeout`.
+/// Nothing was done.
+pub(super) fn is_lock_timeout(error: &Error) -> bool {
+    has_state(error, &SqlState::LOCK_NOT_AVAILABLE)
+}
+
+/// Whether another session created a table or an index at the same time.
+pub(super) fn exists_already(error: &Error) -> bool {
+    has_state(error, &SqlState::DUPLICATE_TABLE) || has_state(error, &SqlState::UNIQUE_VIOLATION)
+}
+
+/// Whether the server refused this very request. Others, or the same one in another form, may succeed.
+pub(super) fn is_about_request(error: &Error) -> bool {
+    let mut details = error.details.iter();
+    let sqlstate = details.find(|(name, _)| *name == "sqlstate");
+    sqlstate
+        .and_then(|(_, value)| value.as_str())
+        .is_some_and(|state| {
+            !["08", "28", "53", "57P"]
+                .iter()
+                .any(|class| state.starts_with(class))
+        })
+}
+
+/// Whether the connection was lost while a request was in flight.
+pub(super) fn is_lost(error: &Error) -> bool {
+    error.outcome_unknown && error.code == ErrorCode::ServiceUnavailable
+}
+
+fn has_state(error: &Error, state: &SqlState) -> bool {
+    error
+        .details
+        .iter()
+        .any(|(name, value)| *name == "sqlstate" && value == state.code())
+}
+
+/// Whether a pooler refused our settings, which it does not know.
 pub(super) fn refuses_settings(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| {
         *code == SqlState::PROTOCOL_VIOLATION || *code == SqlState::FEATURE_NOT_SUPPORTED
@@ -100,17 +196,20 @@ fn meaning(sqlstate: &str) -> (ErrorCode, &'static str) {
     match sqlstate {
         "42P01" => (
             InvalidArgument,
-            "The tables for locks do not exist: run setupSchema() once, or its SQL by hand",
+            "The tables for locks do not exist: create them once with setupSchema(), or with npx syncguard schema --url postgres://… --apply",
         ),
         "42703" => (
             InvalidArgument,
-            "The tables for locks lack a column: they were not made by setupSchema()",
+            "The tables for locks lack a column: run setupSchema() with the same options, or npx syncguard schema --apply (with --holder-labels if holderLabel is used)",
         ),
         "42501" => (
             AuthFailed,
-            "The PostgreSQL user may not do this: it needs SELECT, INSERT, UPDATE and DELETE on both tables (and CREATE on the schema for setupSchema)",
+            "The PostgreSQL user may not do this: it needs SELECT, INSERT, UPDATE and DELETE on both tables, EXECUTE on the functions of advisory locks (and CREATE on the schema for setupSchema)",
         ),
-        "3D000" => (InvalidArgument, "The PostgreSQL database does not exist"),
+        "3D000" => (
+            InvalidArgument,
+            "The database does not exist on {server}: check its name in the URL or the options",
+        ),
         "3F000" => (
             InvalidArgument,
             "The schema of the tables does not exist: create it first",
@@ -122,6 +221,10 @@ fn meaning(sqlstate: &str) -> (ErrorCode, &'static str) {
         "57014" => (
             NetworkTimeout,
             "{server} did not finish the operation in time",
+        ),
+        "55P03" => (
+            NetworkTimeout,
+            "Another session of {server} holds a lock that the operation needs, and did not release it in time: pg_locks shows which",
         ),
         "57P01" | "57P02" | "57P03" => {
             (ServiceUnavailable, "{server} is shutting down or starting")
@@ -179,7 +282,7 @@ mod tests {
             ("42P01", InvalidArgument),
             ("XX000", Internal),
             ("P0001", Internal),
-            ("55P03", Internal),
+            ("55P03", NetworkTimeout),
             ("", Internal),
         ] {
             assert_eq!(meaning(sqlstate).0, code, "{sqlstate}");

@@ -1,10 +1,10 @@
-//! What reads foreign data here, for the fuzz targets.
+//! Functions that read foreign data, for the fuzz targets.
 
 use std::collections::BTreeMap;
 
 use tokio_postgres::SimpleQueryRow;
 
-use super::{PostgresConfig, backend, connect, report};
+use super::{PostgresConfig, backend, report, target};
 use crate::backend::report::Finding;
 use crate::backend::{AcquireOutcome, LockRecord, Miss};
 use crate::error::Result;
@@ -13,10 +13,10 @@ pub fn check_options(config: PostgresConfig) -> Result<()> {
     config.check().map(drop)
 }
 
-/// What the server is called in messages.
+/// Returns the server's name in messages.
 pub fn resolve(url: &str) -> Result<String> {
     let defaults = BTreeMap::from([("user".to_owned(), "user".to_owned())]);
-    let target = connect::resolve(defaults, Some(url), BTreeMap::new(), None)?;
+    let target = target::resolve(defaults, Some(url), BTreeMap::new(), None)?;
     Ok(target.server.to_string())
 }
 

@@ -1,24 +1,26 @@
 //! Locks in two tables of a PostgreSQL database. The server's clock is the authority.
 //!
-//! - [`config`] options, [`connect`] where the server is, how to get in, and one session
-//! - [`backend`] the operations, [`sql`] their statements
-//! - [`watch`] how those who wait for a lock are told that it may be free
-//! - [`client`] the pool of sessions and the way of one call, [`lane`] a session for the program's
-//!   event loop, [`together`] calls that share one, [`error`] what the driver's errors mean
+//! - [`config`] options, [`target`] where the server is and how to log in
+//! - [`backend`] the operations, [`acquire`] the acquire that has a transaction of its own, [`batch`]
+//!   acquires and releases that share one, [`sql`] the statements
+//! - [`connections`] the pool, and the way of one request through it; [`connection`] one connection
+//! - [`watch`] tells waiters that a lock may be free
+//! - [`error`] what the driver's errors mean, [`report`] what an operator should know about the server
 
+mod acquire;
 mod backend;
-mod client;
+mod batch;
 mod config;
-mod connect;
+mod connection;
+mod connections;
 mod error;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod lane;
 mod report;
 mod sql;
+mod target;
 #[cfg(all(test, unix))]
 mod tests;
-mod together;
 mod watch;
 
 pub use backend::PostgresBackend;

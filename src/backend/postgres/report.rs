@@ -1,10 +1,10 @@
-//! What the server is like, whether the tables are there, and what the role may do with them.
+//! What an operator should know: the server, whether the tables exist, and the rights of the role.
 
 use tokio_postgres::SimpleQueryRow;
 
 use crate::backend::report::Finding;
 
-/// `row`: of `report.sql`. `is_complete`: nothing is left for `setup` to do.
+/// `row` is that of `report.sql`. `is_complete`: nothing is left for `setup` to do.
 pub(super) fn findings(row: &SimpleQueryRow, is_complete: bool) -> Vec<Finding> {
     let text = |column| row.try_get(column).ok().flatten().unwrap_or_default();
     let is = |column| text(column) == "t";
@@ -15,7 +15,7 @@ pub(super) fn findings(row: &SimpleQueryRow, is_complete: bool) -> Vec<Finding> 
         schema(is(4), is_complete),
     ];
     if is(4) {
-        found.push(rights(text(5), text(6), is(7)));
+        found.push(rights(text(5), text(6), is(7), is(8)));
     }
     found
 }
@@ -57,19 +57,24 @@ fn replication(standbys: &str) -> Finding {
 fn schema(exists: bool, is_complete: bool) -> Finding {
     match (exists, is_complete) {
         (true, true) => Finding::ok("schema", "the tables are there"),
-        (true, false) => Finding::ok("schema", "an index is missing")
-            .error("the tables were not made by setupSchema(): run it"),
+        (true, false) => Finding::ok("schema", "an index or a column is missing")
+            .error("run npx syncguard schema --apply or setupSchema(): it makes what is missing"),
         (false, _) => Finding::ok("schema", "the tables are missing")
-            .error("run setupSchema(), or schema.sql of this package"),
+            .error("run npx syncguard schema --apply or setupSchema() once"),
     }
 }
 
-fn rights(of_locks: &str, of_counters: &str, may_notify: bool) -> Finding {
-    let missing = [("lock table", of_locks), ("counter table", of_counters)]
+fn rights(of_locks: &str, of_counters: &str, may_notify: bool, may_acquire: bool) -> Finding {
+    let mut missing = [("lock table", of_locks), ("counter table", of_counters)]
         .into_iter()
         .filter(|(_, rights)| !rights.is_empty())
         .map(|(table, rights)| format!("no {rights} on the {table}"))
         .collect::<Vec<_>>();
+    if !may_acquire {
+        missing.push(
+            "no EXECUTE on pg_advisory_xact_lock or pg_try_advisory_xact_lock_shared".to_owned(),
+        );
+    }
     if !missing.is_empty() {
         return Finding::ok("rights", missing.join(", ")).error("GRANT them to the role");
     }
@@ -78,7 +83,7 @@ fn rights(of_locks: &str, of_counters: &str, may_notify: bool) -> Finding {
             "rights",
             "no EXECUTE on pg_notify or pg_try_advisory_xact_lock",
         )
-        .warning("those who wait are not told of a release, and poll");
+        .warning("waiters are not notified of a release, and poll");
     }
     Finding::ok("rights", "the role has those that it needs")
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::backend::credentials::CredentialsProvider;
 use crate::backend::tls::TlsOptions;
 use crate::error::{Error, Result};
 
@@ -17,6 +18,8 @@ pub struct RedisConfig {
     pub(super) deployment: Deployment,
     #[serde(default)]
     pub(super) login: Login,
+    /// The number under which the program is asked for credentials, if it has a function for them.
+    pub ask_credentials: Option<u64>,
     pub(super) tls: Option<TlsOptions>,
     /// 4 or 6 to use only that version of IP.
     pub(super) family: Option<u8>,
@@ -115,6 +118,9 @@ pub(crate) struct Login {
     pub(super) password: Option<String>,
     pub(super) db: u32,
     pub(super) client_name: Option<String>,
+    /// Asked for username and password whenever a connection is made.
+    #[serde(skip)]
+    pub(super) provider: Option<CredentialsProvider>,
 }
 
 /// Passwords are never printed.
@@ -125,6 +131,12 @@ impl fmt::Debug for Login {
 }
 
 impl RedisConfig {
+    /// The servers that keep the locks are given the credentials that the program is asked for.
+    pub fn with_credentials(mut self, provider: Option<CredentialsProvider>) -> Self {
+        self.login.provider = provider;
+        self
+    }
+
     pub(super) fn is_cluster(&self) -> bool {
         matches!(self.deployment, Deployment::Cluster { .. })
     }

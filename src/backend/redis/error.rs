@@ -5,20 +5,25 @@
 
 use std::io;
 
-use redis::{ErrorKind, RedisError, ServerError};
+use redis::ServerError;
 
 use super::config::Node;
+use super::servers::failure;
 use crate::error::{Error, ErrorCode};
 use crate::lock::fence;
 
 /// An error that the server answered with: the request had no effect.
 pub(super) fn from_server(error: &ServerError) -> Error {
-    let details = error.details().unwrap_or_default();
-    from_code(match error.code() {
-        // Redis before version 7 wraps what a command in a script failed with.
-        "ERR" => wrapped_code(details),
+    from_code(code_of(error))
+}
+
+/// The code of what went wrong. Redis before version 7 wraps what a command in a script failed with,
+/// so that the outer code is always `ERR`.
+pub(super) fn code_of(error: &ServerError) -> &str {
+    match error.code() {
+        "ERR" => wrapped_code(error.details().unwrap_or_default()),
         code => code,
-    })
+    }
 }
 
 fn from_code(code: &str) -> Error {
@@ -43,6 +48,10 @@ fn from_code(code: &str) -> Error {
         "DBINDEX" => (
             ErrorCode::InvalidArgument,
             "The server does not have this database number",
+        ),
+        "DENIED" => (
+            ErrorCode::AuthFailed,
+            "The Redis server is in protected mode and lets in only its own host: give it a password, or turn protected-mode off",
         ),
         "SGDATA" => (
             ErrorCode::Internal,
@@ -73,7 +82,7 @@ fn from_code(code: &str) -> Error {
         // Quotas of the server: more of the same makes it worse, and waiting alone may not help.
         "OOM" => (
             ErrorCode::RateLimited,
-            "The Redis server is at its memory limit",
+            "The Redis server is at its memory limit (maxmemory) and takes no new locks, though those that are held can be extended and released: free memory, or raise the limit",
         ),
         "MAXCLIENTS" => (
             ErrorCode::RateLimited,
@@ -84,17 +93,17 @@ fn from_code(code: &str) -> Error {
     Error::new(kind, message).cause(code)
 }
 
-/// What a script is told that asks for a key whose slot is elsewhere, or has it elsewhere already.
+/// What a script is told that asks for a key whose slot is elsewhere, or is being moved. It did
+/// nothing.
 const NOT_HERE: &str = "access a non local key";
 
-/// Whether a script found only some of what it needs, as the rest is being moved. It did nothing.
-pub(super) fn is_on_its_way(error: &ServerError) -> bool {
-    error.details().is_some_and(|text| text.contains(NOT_HERE))
-}
-
 /// What kind of `ERR` it is, as a code.
+///
+/// What is wrapped comes after where in the script it happened, which may be said twice, and some
+/// errors keep the `-` of the protocol: `Error running script (call to f_…): @user_script:7:
+/// @user_script: 7: -READONLY You can't write against a read only replica.`
 fn wrapped_code(details: &str) -> &str {
-    const WRAPPED: [&str; 10] = [
+    const WRAPPED: [&str; 14] = [
         "OOM",
         "WRONGTYPE",
         "READONLY",
@@ -105,51 +114,40 @@ fn wrapped_code(details: &str) -> &str {
         "LOADING",
         "MASTERDOWN",
         "CLUSTERDOWN",
+        "TRYAGAIN",
+        "MOVED",
+        "ASK",
+        "BUSY",
     ];
-    const TEXTS: [(&str, &str); 6] = [
+    const TEXTS: [(&str, &str); 8] = [
         ("max number of clients", "MAXCLIENTS"),
         ("invalid password", "WRONGPASS"),
         ("DB index is out of range", "DBINDEX"),
         ("SELECT is not allowed in cluster mode", "DBINDEX"),
         ("would overflow", "SGFENCE"),
         (NOT_HERE, "TRYAGAIN"),
+        // Redis 6, and Redis 7.
+        ("The user executing the script can't", "NOPERM"),
+        ("ACL failure in script", "NOPERM"),
     ];
-    let word = |code: &&str| {
-        details
-            .split(|c: char| !c.is_ascii_alphabetic())
-            .any(|word| word == *code)
+    let code_in = |part: &str| {
+        let word = part.trim_start_matches('-').split(' ').next();
+        WRAPPED.into_iter().find(|code| word == Some(code))
     };
     TEXTS
         .iter()
         .find(|(text, _)| details.contains(text))
         .map(|(_, code)| *code)
-        .or_else(|| WRAPPED.iter().find(|code| word(code)).copied())
+        .or_else(|| details.split(": ").find_map(code_in))
         .unwrap_or("ERR")
 }
 
-/// The connection broke: whatever was sent may or may not have taken effect.
-pub(super) fn from_connection(error: &RedisError) -> Error {
-    let io = std::error::Error::source(error).and_then(|cause| {
-        cause.downcast_ref::<io::Error>().or_else(|| {
-            cause
-                .downcast_ref::<std::sync::Arc<dyn std::error::Error + Send + Sync>>()?
-                .downcast_ref()
-        })
-    });
-    match (error.kind(), io) {
-        (ErrorKind::Parse, _) => not_redis(),
-        (_, Some(io)) if io.get_ref().is_some_and(|cause| cause.is::<NotRedis>()) => not_redis(),
-        // With TLS 1.3 a server refuses the client only after the handshake.
-        (_, Some(io)) => from_tls(io).unwrap_or_else(|| lost().cause(io)),
-        (_, None) => lost(),
-    }
-    .outcome_unknown()
+/// The connection to `node` broke: whatever was sent may or may not have taken effect.
+pub(super) fn from_io(node: &Node, cause: &io::Error) -> Error {
+    failure::refused_by_tls(node, cause)
+        .unwrap_or_else(|| lost().cause(cause))
+        .outcome_unknown()
 }
-
-/// Who reads a stream found something else on it.
-#[derive(Debug, thiserror::Error)]
-#[error("not of the Redis protocol")]
-pub(super) struct NotRedis;
 
 /// As nobody knows what the answer was, the request may have taken effect.
 pub(super) fn not_redis() -> Error {
@@ -160,25 +158,6 @@ pub(super) fn lost() -> Error {
     Error::unavailable("The connection to Redis was lost")
 }
 
-/// Nothing when it says nothing about TLS.
-pub(super) fn from_tls(error: &io::Error) -> Option<Error> {
-    let (code, message) = match error.get_ref()?.downcast_ref()? {
-        rustls::Error::InvalidCertificate(_) => (
-            ErrorCode::AuthFailed,
-            "The Redis server's certificate was not accepted: check tls.ca and tls.servername",
-        ),
-        rustls::Error::AlertReceived(_) => (
-            ErrorCode::AuthFailed,
-            "The Redis server refused the TLS connection: it may want a client certificate (tls.cert, tls.key)",
-        ),
-        _ => (
-            ErrorCode::InvalidArgument,
-            "No TLS connection to the Redis server could be made: does this port speak TLS?",
-        ),
-    };
-    Some(Error::new(code, message).cause(error))
-}
-
 /// A password for a server that has none: other clients go on, and so do we.
 pub(super) fn no_password_needed(error: &ServerError) -> bool {
     let details = error.details().unwrap_or_default();
@@ -187,7 +166,7 @@ pub(super) fn no_password_needed(error: &ServerError) -> bool {
 
 /// What a server that we know no other for says instead of doing it.
 pub(super) fn from_lone_server(error: &ServerError) -> Error {
-    match error.code() {
+    match code_of(error) {
         "MOVED" | "ASK" => from_code("CROSSSLOT"),
         _ => from_server(error),
     }
@@ -211,38 +190,6 @@ pub(super) fn silent() -> Error {
 /// A client that the program has.
 pub(super) fn silent_client() -> Error {
     Error::timeout("The Redis client did not answer in time (operationTimeoutMs)")
-}
-
-pub(super) fn unreachable(node: &Node, cause: impl ToString) -> Error {
-    Error::unavailable(format!(
-        "The Redis server at {node} could not be reached (connectTimeoutMs)"
-    ))
-    .cause(cause)
-}
-
-/// What went wrong with one of several nodes, none of which could help.
-pub(super) fn tried(nodes: &[Node], error: Error) -> Error {
-    let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-    Error {
-        message: format!("{}. Tried: {}", error.message, names.join(", ")),
-        ..error
-    }
-}
-
-/// What went wrong while a server was greeted: greetings change nothing.
-pub(super) fn while_greeting(node: &Node, error: Error) -> Error {
-    let hung_up = error.outcome_unknown && error.code == ErrorCode::ServiceUnavailable;
-    Error {
-        message: if hung_up {
-            format!("The Redis server at {node} hung up before it had answered")
-        } else if error.code == ErrorCode::NetworkTimeout {
-            format!("The Redis server at {node} did not answer in time (operationTimeoutMs)")
-        } else {
-            error.message
-        },
-        outcome_unknown: false,
-        ..error
-    }
 }
 
 pub(super) fn closed() -> Error {
@@ -290,6 +237,7 @@ mod tests {
                 "ERR Error running script (call to f_1): @user_script:3: WRONGTYPE Operation",
                 InvalidArgument,
             ),
+            ("DENIED Redis is running in protected mode", AuthFailed),
             ("CROSSSLOT Keys in request don't hash", InvalidArgument),
             ("ERR DB index is out of range", InvalidArgument),
             ("LOADING Redis is loading", ServiceUnavailable),
@@ -303,6 +251,23 @@ mod tests {
             (
                 "ERR Error running script: @user_script: 1: -OOM command not allowed",
                 RateLimited,
+            ),
+            (
+                "ERR Error running script (call to f_6be4): @user_script:7: @user_script: 7: -READONLY You can't write against a read only replica. ",
+                ServiceUnavailable,
+            ),
+            // Through the pcall of a batch.
+            (
+                "ERR @user_script: 7: -MISCONF Redis is configured to save RDB snapshots  ",
+                ServiceUnavailable,
+            ),
+            (
+                "ERR Error running script (call to f_6be4): @user_script:7: @user_script: 7: The user executing the script can't run this command or subcommand",
+                AuthFailed,
+            ),
+            (
+                "ERR wrong number of arguments for 'READONLY' command",
+                Internal,
             ),
             ("ERR max number of clients reached", RateLimited),
             (

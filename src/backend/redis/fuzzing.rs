@@ -3,13 +3,12 @@
 use redis::Value;
 
 use super::config::{Node, RedisConfig};
+use super::connection::resp;
 use super::format::layout::Layout;
 use super::format::reply;
 use super::format::scripts::Form;
-use super::lane::resp;
-use super::transport::bounded;
-use super::transport::cluster::Cluster;
-use super::transport::topology::Nat;
+use super::servers::cluster::Cluster;
+use super::servers::topology::Nat;
 use super::{ClientConfig, error, report};
 use crate::backend::report::Finding;
 use crate::backend::{AcquireOutcome, ExtendOutcome, LockRecord, Page, ReleaseOutcome};
@@ -20,21 +19,6 @@ pub const MAX_DEPTH: usize = resp::MAX_DEPTH;
 
 pub fn read_value(bytes: &[u8]) -> Result<Option<(Value, &[u8])>> {
     resp::read_value(bytes)
-}
-
-/// Follows a stream of replies as the driver's connection does.
-#[derive(Default)]
-pub struct Stream(bounded::Reply);
-
-impl Stream {
-    /// Whether it is one of Redis.
-    pub fn follow(&mut self, bytes: &[u8]) -> bool {
-        self.0.follow(bytes).is_ok()
-    }
-
-    pub fn is_inside_a_reply(&self) -> bool {
-        self.0.has_begun()
-    }
 }
 
 pub fn acquired(lean: bool, value: Value) -> Result<AcquireOutcome> {

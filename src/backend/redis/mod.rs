@@ -2,20 +2,25 @@
 //!
 //! - [`config`] what a backend is made from, [`backend`] its operations
 //! - [`format`] what is stored and how it is asked for
-//! - [`client`] runs the calls over a [`transport`]; the [`lane`] is a second connection, for requests
-//!   made on the thread of an event loop
-//! - [`watch`] tells waiters when a lock may be free, over a third
+//! - [`transport`] runs the scripts: over [`connections`] of our own, or by the [`eval`] of a client
+//!   that the program has
+//! - [`connection`] is one connection, [`servers`] finds and dials the servers of a deployment
+//! - [`watch`] tells waiters when a lock may be free, over a connection of its own
+//! - [`report`] and [`prefixes`] what a person should know of the server
 //! - [`error`] what went wrong, in the codes of the public error
 
 mod backend;
-mod client;
 mod config;
+mod connection;
+mod connections;
 mod error;
+mod eval;
 mod format;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod lane;
+mod prefixes;
 mod report;
+mod servers;
 #[cfg(test)]
 mod tests;
 mod transport;

@@ -9,7 +9,7 @@ const CRASH: &str = "a crash forgets what was written since the last snapshot, a
 
 /// From the answers to INFO of all servers that have locks: of each kind the worst.
 pub(super) fn findings(infos: &[String]) -> Vec<Finding> {
-    // One server may have answered for several places.
+    // One server may have answered for several shards.
     let servers: HashMap<_, _> = infos
         .iter()
         .map(|info| (Info(info).get("run_id"), Info(info)))

@@ -1,18 +1,23 @@
 //! The options of the SQLite backend.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::file::default_path;
+use super::file::Location;
 use crate::error::{Error, Result};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SqliteConfig {
-    /// Without one: the user's own file in the system's temp directory.
+    /// None for the user's default file.
     pub path: Option<PathBuf>,
+    /// The directory of the default file, instead of the one in the home directory.
+    pub state_directory: Option<PathBuf>,
+    #[serde(default)]
+    pub allow_network_file_system: bool,
     #[serde(default)]
     pub durability: Durability,
     pub connect_timeout_ms: Option<u32>,
@@ -22,10 +27,10 @@ pub struct SqliteConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// A fence that was handed out survives a power cut.
+    /// A fence that was issued survives a power cut.
     #[default]
     Full,
-    /// It survives the end of the process, however that comes, but not of the system.
+    /// It survives any end of the process, but not a power cut or a crash of the system.
     Normal,
 }
 
@@ -34,27 +39,52 @@ const DEFAULT_TIMEOUT_MS: u32 = 5000;
 /// The checked options.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
-    /// Absolute, so that it stays the same file when the working directory changes.
-    pub(super) path: Option<PathBuf>,
+    pub(super) location: Location,
+    pub(super) allow_network_file_system: bool,
     pub(super) durability: Durability,
     pub(super) connect_timeout: Duration,
     pub(super) operation_timeout: Duration,
+    /// How often a file in a temp directory is made to look new.
+    pub(super) refresh_every: Duration,
+    /// The file that was opened.
+    pub(super) opened: Arc<OnceLock<PathBuf>>,
 }
 
+/// Programs that clean temporary directories delete files that are days old.
+const REFRESH_EVERY: Duration = Duration::from_secs(600);
+
 impl Settings {
-    /// Where the file is, or would be: to name it.
-    pub(super) fn file(&self) -> PathBuf {
-        self.path.clone().unwrap_or_else(default_path)
+    /// Returns the file that was opened last, or that will be opened, for messages. It does not search for
+    /// the file, because that may take time.
+    pub(super) fn file(&self) -> String {
+        match (&self.location, self.opened.get()) {
+            (Location::File(path), _) | (_, Some(path)) => {
+                format!("lock file {}", path.display())
+            }
+            _ => "default lock file".to_owned(),
+        }
+    }
+
+    pub(super) fn note_file(&self, path: &Path) {
+        let _ = self.opened.set(path.to_owned());
     }
 }
 
 impl SqliteConfig {
     pub(super) fn check(self) -> Result<Settings> {
+        let location = match (self.path, self.state_directory) {
+            (Some(path), _) => Location::File(check_path(&path)?),
+            (None, Some(directory)) => Location::Directory(check_directory(directory)?),
+            (None, None) => Location::Default,
+        };
         Ok(Settings {
-            path: self.path.as_deref().map(check_path).transpose()?,
+            location,
+            allow_network_file_system: self.allow_network_file_system,
             durability: self.durability,
             connect_timeout: timeout("connectTimeoutMs", self.connect_timeout_ms)?,
             operation_timeout: timeout("operationTimeoutMs", self.operation_timeout_ms)?,
+            refresh_every: REFRESH_EVERY,
+            opened: Arc::default(),
         })
     }
 }
@@ -85,6 +115,16 @@ fn check_path(path: &Path) -> Result<PathBuf> {
     })
 }
 
+/// Refuses a relative path, which would be another directory in each process.
+fn check_directory(path: PathBuf) -> Result<PathBuf> {
+    if path.is_absolute() && !path.as_os_str().as_encoded_bytes().contains(&0) {
+        return Ok(path);
+    }
+    Err(Error::invalid_argument(
+        "SYNCGUARD_STATE_DIR must be an absolute path: all processes that share locks need the same directory",
+    ))
+}
+
 fn timeout(name: &str, given: Option<u32>) -> Result<Duration> {
     match given.unwrap_or(DEFAULT_TIMEOUT_MS) {
         0 => Err(Error::invalid_argument(format!(
@@ -106,10 +146,10 @@ mod tests {
     #[test]
     fn defaults_and_relative_paths() {
         let settings = check(r#"{"path":"x.db"}"#).unwrap();
-        assert!(settings.path.unwrap().is_absolute());
+        assert!(matches!(settings.location, Location::File(path) if path.is_absolute()));
         assert_eq!(settings.durability, Durability::Full);
         assert_eq!(settings.operation_timeout, Duration::from_secs(5));
-        assert!(check("{}").unwrap().path.is_none());
+        assert!(matches!(check("{}").unwrap().location, Location::Default));
     }
 
     #[test]
@@ -118,6 +158,8 @@ mod tests {
             r#"{"path":""}"#,
             r#"{"path":":memory:"}"#,
             r#"{"path":"a\u0000b"}"#,
+            r#"{"stateDirectory":"relative"}"#,
+            r#"{"stateDirectory":""}"#,
             r#"{"operationTimeoutMs":0}"#,
             r#"{"connectTimeoutMs":0}"#,
         ] {

@@ -1,4 +1,4 @@
-//! SQLite's errors as ours. Its texts name tables and columns, never the values in them.
+//! Converts SQLite's errors. Their texts name tables and columns, but never the values in them.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use rusqlite::{Error as SqliteError, ErrorCode as Code, ffi};
 
 use crate::error::Error;
 
-/// Another connection is in the way for the moment: waiting helps.
+/// Returns whether another connection uses the file right now, so that waiting helps.
 pub(super) fn is_busy(error: &SqliteError) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -14,9 +14,9 @@ pub(super) fn is_busy(error: &SqliteError) -> bool {
     )
 }
 
-/// A COMMIT that failed like this has certainly not taken effect: its last frame, the one that
-/// makes it valid, was not written. After any other failure (fsync above all) it may be found
-/// valid when the file is recovered.
+/// Returns whether a COMMIT that failed like this certainly had no effect, because its last frame, which
+/// makes it valid, was not written. After any other failure, such as one of fsync, a recovery of the file
+/// may find it valid.
 pub(super) fn surely_not_committed(error: &SqliteError) -> bool {
     extended(error).is_some_and(|code| {
         matches!(
@@ -37,10 +37,9 @@ pub(super) fn timed_out(path: &Path) -> Error {
     ))
 }
 
-pub(super) fn stuck(path: &Path) -> Error {
+pub(super) fn stuck(file: &str) -> Error {
     Error::timeout(format!(
-        "The lock file {} could not be read or written within the timeout: its disk does not answer",
-        path.display()
+        "The {file} could not be read or written within the timeout: its disk does not answer"
     ))
     .outcome_unknown()
 }

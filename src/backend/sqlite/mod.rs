@@ -1,18 +1,20 @@
-//! Locks in a SQLite file, for all processes of one host. No server; the clock is the host's.
+//! Locks in a SQLite file, for all processes of one host. There is no server, and the clock is the
+//! host's.
 //!
-//! - [`config`] options, [`error`] what SQLite's errors mean
-//! - [`file`] where the file is, opening it, and who else has it open
-//! - [`store`] the operations as SQL, [`sweep`] what tidies up behind them
-//! - [`thread`] a thread with a connection of its own, [`client`] which one runs what
-//! - [`watch`] sees what others commit, for those who wait
+//! - [`config`]: the options; [`error`]: what SQLite's errors mean;
+//! - [`file`]: where the file is, how it is opened, and which processes have it open;
+//! - [`key`]: the stored keys; [`store`]: the operations as SQL; [`sweep`]: the removal of expired locks;
+//! - [`connections`]: which connection runs an operation; [`thread`]: a thread that serves one;
+//! - [`watch`]: sees what other processes commit, and wakes waiters.
 
 mod backend;
-mod client;
 mod config;
+mod connections;
 mod error;
 mod file;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod key;
 mod report;
 mod store;
 mod sweep;

@@ -1,20 +1,20 @@
-//! The operations as SQL, inside the transaction of whoever calls them.
+//! The operations as SQL, inside the caller's transaction.
 //!
-//! The outer result is SQLite's: on an error the transaction must be rolled back. The inner one is
-//! the operation's answer; where that is an error, nothing was written.
+//! The outer result is SQLite's: after an error the transaction must be rolled back. The inner one is
+//! the operation's answer. If that is an error, nothing was written.
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
+use super::key::{fence_key, stored_key};
 use crate::backend::{
     AcquireOutcome, AcquireRequest, ExtendOutcome, Holder, LockRecord, LookupQuery, Miss, Page,
     ReleaseOutcome,
 };
 use crate::error::{Error, Result};
-use crate::lock::key::{KeyBudget, storage_key};
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
-use crate::lock::{Fence, Key, LockId, Ttl};
+use crate::lock::{Fence, HolderLabel, Key, LockId, Ttl};
 
 pub(super) type Sql<T> = rusqlite::Result<Result<T>>;
 
@@ -24,21 +24,16 @@ pub(super) fn acquire(
     now_ms: u64,
 ) -> Sql<AcquireOutcome> {
     let user_key = request.key.as_str();
-    let keys = storage_key("", user_key, KeyBudget::POSTGRES).and_then(|key| {
-        Ok((
-            storage_key("", &format!("fence:{key}"), KeyBudget::POSTGRES)?,
-            key,
-        ))
-    });
+    let keys = stored_key(user_key).and_then(|key| Ok((fence_key(&key)?, key)));
     let (fence_key, key) = match keys {
         Ok(keys) => keys,
         Err(error) => return Ok(Err(error)),
     };
     let holder = db
         .prepare_cached(include_str!("sql/holder.sql"))?
-        .query_row([&key], |row| Ok((time(row, 0)?, time(row, 1)?)))
+        .query_row([&key], |row| Ok((time(row, 0)?, time(row, 1)?, label(row))))
         .optional()?;
-    if let Some((mut expires_at_ms, acquired_at_ms)) = holder
+    if let Some((mut expires_at_ms, acquired_at_ms, label)) = holder
         && live(expires_at_ms, now_ms)
     {
         if acquired_at_ms > now_ms.saturating_add(TIME_TOLERANCE_MS) {
@@ -50,6 +45,7 @@ pub(super) fn acquire(
         return Ok(Ok(AcquireOutcome::Locked(Some(Holder {
             free_in: Duration::from_millis(free_at_ms.saturating_sub(now_ms)),
             expires_at_ms,
+            label,
         }))));
     }
     let last = db
@@ -64,19 +60,48 @@ pub(super) fn acquire(
     db.prepare_cached(include_str!("sql/count_fence.sql"))?
         .execute(params![fence_key, stored(fence.value()), user_key])?;
     let expires_at_ms = now_ms.saturating_add(request.ttl.ms());
-    db.prepare_cached(include_str!("sql/acquire.sql"))?
-        .execute(params![
-            key,
-            request.lock_id.as_str(),
-            stored(expires_at_ms),
-            stored(now_ms),
-            fence.to_string(),
-            user_key
-        ])?;
+    let fence_text = fence.to_string();
+    let columns = params![
+        key,
+        request.lock_id.as_str(),
+        stored(expires_at_ms),
+        stored(now_ms),
+        fence_text,
+        user_key
+    ];
+    match &request.label {
+        None => db
+            .prepare_cached(include_str!("sql/acquire.sql"))?
+            .execute(columns)?,
+        Some(label) => {
+            let label = label.with_lock_id(request.lock_id);
+            acquire_labelled(db, columns, &label)?
+        }
+    };
     Ok(Ok(AcquireOutcome::Acquired {
         fence,
         expires_at_ms,
     }))
+}
+
+fn acquire_labelled(
+    db: &Connection,
+    columns: &[&dyn ToSql],
+    label: &str,
+) -> rusqlite::Result<usize> {
+    let has_labels: bool = db
+        .prepare_cached(include_str!("sql/has_labels.sql"))?
+        .query_row([], |row| row.get(0))?;
+    if !has_labels {
+        db.execute(include_str!("sql/add_labels.sql"), [])?;
+    }
+    let columns: Vec<&dyn ToSql> = columns
+        .iter()
+        .copied()
+        .chain([&label as &dyn ToSql])
+        .collect();
+    db.prepare_cached(include_str!("sql/acquire_labelled.sql"))?
+        .execute(&*columns)
 }
 
 pub(super) fn release(db: &Connection, lock_id: LockId, now_ms: u64) -> Sql<ReleaseOutcome> {
@@ -114,7 +139,7 @@ pub(super) fn extend(
 }
 
 pub(super) fn is_locked(db: &Connection, key: &Key, now_ms: u64) -> Sql<bool> {
-    let key = match storage_key("", key.as_str(), KeyBudget::POSTGRES) {
+    let key = match stored_key(key.as_str()) {
         Ok(key) => key,
         Err(error) => return Ok(Err(error)),
     };
@@ -127,7 +152,7 @@ pub(super) fn is_locked(db: &Connection, key: &Key, now_ms: u64) -> Sql<bool> {
 
 pub(super) fn lookup(db: &Connection, query: &LookupQuery, now_ms: u64) -> Sql<Option<LockRecord>> {
     let found = match query {
-        LookupQuery::Key(key) => match storage_key("", key.as_str(), KeyBudget::POSTGRES) {
+        LookupQuery::Key(key) => match stored_key(key.as_str()) {
             Ok(key) => db
                 .prepare_cached(include_str!("sql/find_key.sql"))?
                 .query_row([key], record),
@@ -143,7 +168,7 @@ pub(super) fn lookup(db: &Connection, query: &LookupQuery, now_ms: u64) -> Sql<O
         .map(|found| found.filter(|lock| live(lock.expires_at_ms, now_ms))))
 }
 
-/// Who holds the key, as it is stored.
+/// Returns the lockId that holds the key. None if the key is free.
 pub(super) fn holder(db: &Connection, key: &str, now_ms: u64) -> rusqlite::Result<Option<String>> {
     let found = db
         .prepare_cached(include_str!("sql/find_key.sql"))?
@@ -152,7 +177,7 @@ pub(super) fn holder(db: &Connection, key: &str, now_ms: u64) -> rusqlite::Resul
     Ok(found.and_then(|(lock_id, expires_at_ms)| live(expires_at_ms, now_ms).then_some(lock_id)))
 }
 
-/// A page is so many records, live or not: however many have expired, it is a short read.
+/// Reads a page of `limit` records, live or not, so that it is a short read however many have expired.
 pub(super) fn list(db: &Connection, after: Option<&str>, limit: usize, now_ms: u64) -> Sql<Page> {
     let limit = limit.max(1);
     let mut statement = db.prepare_cached(include_str!("sql/list.sql"))?;
@@ -179,7 +204,7 @@ pub(super) fn list(db: &Connection, after: Option<&str>, limit: usize, now_ms: u
 }
 
 pub(super) fn force_release(db: &Connection, key: &Key, now_ms: u64) -> Sql<bool> {
-    let key = match storage_key("", key.as_str(), KeyBudget::POSTGRES) {
+    let key = match stored_key(key.as_str()) {
         Ok(key) => key,
         Err(error) => return Ok(Err(error)),
     };
@@ -210,7 +235,15 @@ fn record(row: &Row<'_>) -> rusqlite::Result<Result<LockRecord>> {
         expires_at_ms: time(row, 2)?,
         acquired_at_ms: time(row, 3)?,
         fence,
+        label: label(row),
     }))
+}
+
+/// Of a statement with all columns. None if it is that of an earlier lock, or if the table has none.
+fn label(row: &Row<'_>) -> Option<HolderLabel> {
+    let stored = row.get_ref("holder_label").ok()?.as_str_or_null().ok()??;
+    let lock_id = row.get_ref("lock_id").ok()?.as_str().ok()?;
+    HolderLabel::of_lock_id(stored, lock_id)
 }
 
 /// Times are whole milliseconds; a negative one can only come from outside and counts as long past.

@@ -1,27 +1,27 @@
-//! Removes expired locks that nobody released. They do no harm but would pile up.
+//! Removes expired locks that nobody released. They do no harm, but they would pile up.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::lock::time::TIME_TOLERANCE_MS;
 
-/// Looks at so many locks...
-const WINDOW: i64 = 512;
-/// ...once in so many operations. An operation adds one at most, so they are found faster than
-/// they can come.
-const EVERY: usize = 256;
+/// How many locks a sweep looks at.
+const SWEEP_WINDOW: i64 = 512;
+/// How many operations cause a sweep. An operation adds at most one lock, so expired locks are removed
+/// faster than they are added.
+const SWEEP_EVERY: usize = 256;
 
-/// Goes through the table in the order of the keys, window by window, and then again.
+/// Goes through the table in the order of the keys, window by window, again and again.
 pub(super) struct Sweeper {
     after: String,
     operations: usize,
 }
 
-/// The first sweep is due at once: many processes do not live long.
+/// The first sweep is due at once, because many processes do not live long.
 impl Default for Sweeper {
     fn default() -> Self {
         Self {
             after: String::new(),
-            operations: EVERY,
+            operations: SWEEP_EVERY,
         }
     }
 }
@@ -40,17 +40,17 @@ impl Sweeper {
     }
 
     fn is_due(&self) -> bool {
-        self.operations >= EVERY
+        self.operations >= SWEEP_EVERY
     }
 
     fn sweep(&mut self, db: &Connection, now_ms: u64) -> rusqlite::Result<()> {
         let last: Option<String> = db
             .prepare_cached(include_str!("sql/sweep_end.sql"))?
-            .query_row(params![self.after, WINDOW], |row| row.get(0))
+            .query_row(params![self.after, SWEEP_WINDOW], |row| row.get(0))
             .optional()?;
         let expired = i64::try_from(now_ms.saturating_sub(TIME_TOLERANCE_MS)).unwrap_or(0);
         db.prepare_cached(include_str!("sql/sweep.sql"))?
-            .execute(params![self.after, WINDOW, expired])?;
+            .execute(params![self.after, SWEEP_WINDOW, expired])?;
         self.after = last.unwrap_or_default();
         Ok(())
     }
@@ -76,7 +76,7 @@ mod tests {
         let mut insert = db
             .prepare("INSERT INTO syncguard_locks VALUES (?1, ?1, ?2, 0, '', '')")
             .unwrap();
-        let total = 5 * WINDOW;
+        let total = 5 * SWEEP_WINDOW;
         for n in 0..total {
             // At the tolerance's end, and one millisecond before it.
             let expires_at_ms = NOW - 1000 + n % 2;
@@ -102,7 +102,7 @@ mod tests {
         let mut sweeper = Sweeper::default();
         assert!(sweeper.is_due());
         sweeper.sweep_if_due(&db, NOW.unsigned_abs()).unwrap();
-        sweeper.count(EVERY - 1);
+        sweeper.count(SWEEP_EVERY - 1);
         assert!(!sweeper.is_due());
         sweeper.count(1);
         assert!(sweeper.is_due());

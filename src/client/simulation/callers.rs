@@ -1,4 +1,4 @@
-//! What callers do: wait for locks, change their mind, hold them, lose them, give them back.
+//! What callers do: they wait for locks, change their mind, hold, lose and release them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,11 +12,12 @@ use super::ledger::{Belief, Held, Ledger};
 use super::operations::Kind;
 use super::policies;
 use super::random::Random;
+use crate::backend::ReleaseOutcome;
 use crate::client::host::Moment;
 use crate::client::{Client, Grant, Hold, HoldEvent, HoldPolicy, HoldRequest, Settled};
 use crate::lock::{LockId, Ttl};
 
-/// How long the end of an undo is waited for.
+/// How long a caller waits for the end of an undo.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) struct Caller {
@@ -27,7 +28,7 @@ pub(super) struct Caller {
     pub longest_operation: Duration,
 }
 
-/// A hold that was asked for.
+/// A hold that a caller has requested.
 struct Asked {
     key: usize,
     policy: HoldPolicy,
@@ -142,7 +143,7 @@ impl Caller {
             fence: hold.fence,
             client: Arc::clone(&self.client),
             held: Held::Hold(Arc::clone(hold)),
-            lasts: asked.policy.auto_extend && asked.policy.longest.is_none(),
+            lasts: asked.policy.auto_extend && asked.policy.max_hold.is_none(),
             told,
         };
         self.ledger.granted(id, belief);
@@ -179,7 +180,7 @@ impl Caller {
             self.pause(ms).await;
             if self.random.chance(30) {
                 let ttl = policies::ttl(&mut self.random);
-                // There may be a heartbeat before it.
+                // A heartbeat may be in flight before it.
                 let limit = OPERATION_LIMIT * 2;
                 let id = self.begin_with(key, hold.lock_id, limit);
                 let _ = self.client.extend(hold.lock_id, ttl).await;
@@ -189,14 +190,24 @@ impl Caller {
     }
 
     async fn end_hold(&mut self, key: usize, hold: Arc<Hold>) {
-        // Some never end: until somebody closes, or their time is over.
+        // Some callers never release: the lock lasts until the client is closed or the time is over.
         if self.random.chance(4) {
             return;
         }
         let lock_id = hold.lock_id;
         self.ledger.let_go(lock_id);
-        let id = self.begin_with(key, lock_id, self.longest_operation * 2);
-        // Some release it without ending the hold, which then finds nothing to give back.
+        // There may be a heartbeat before it, and what is in flight of the caller's.
+        let id = self.begin_with(key, lock_id, self.longest_operation * 4);
+        if self.random.chance(30) {
+            let (client, ttl) = (Arc::clone(&self.client), policies::ttl(&mut self.random));
+            let extending = async move { drop(client.extend(lock_id, ttl).await) };
+            self.ledger.world.spawn(self.machine, Box::pin(extending));
+            // It is sent before the release, or waits to be sent.
+            if self.random.chance(50) {
+                self.pause(2).await;
+            }
+        }
+        // Some callers release the lock without ending the hold, which then finds nothing to release.
         let ended = if self.random.chance(10) {
             let key = self.ledger.keys[key].clone();
             let released = self.client.release(lock_id, Some(key)).await;
@@ -205,8 +216,18 @@ impl Caller {
         } else {
             Arc::clone(&self.client).end(Arc::clone(&hold)).await
         };
-        if ended.is_err() || hold.policy.shortest.is_some() {
-            self.ledger.excuse(lock_id);
+        match ended {
+            Ok(ReleaseOutcome::Released) => {
+                if let Some(shortest) = hold.policy.min_hold {
+                    self.ledger.reserve(key, lock_id, shortest);
+                }
+            }
+            // It was lost before it could be shortened to its remaining time.
+            Ok(ReleaseOutcome::Missed(_)) if hold.policy.min_hold.is_some() => {
+                self.ledger.excuse(lock_id);
+            }
+            Ok(ReleaseOutcome::Missed(_)) => {}
+            Err(_) => self.ledger.excuse(lock_id),
         }
         self.ledger.finish(id, "given back");
     }
@@ -237,7 +258,7 @@ impl Caller {
         self.end_grant(key, &grant, ttl).await;
     }
 
-    /// For how long it may have been extended.
+    /// The time for which it may have been extended.
     async fn use_grant(&mut self, key: usize, grant: &Grant) -> Option<Ttl> {
         self.pause(1000).await;
         let ttl = self

@@ -11,7 +11,7 @@ use super::ledger::Ledger;
 pub(super) struct Cancelling<T> {
     pub call: Pin<Box<dyn Future<Output = T> + Send>>,
     pub cancel: Option<CancellationToken>,
-    /// How many such moments pass before.
+    /// How many of these moments pass before it is cancelled.
     pub after: usize,
     pub ledger: Arc<Ledger>,
     pub id: usize,
@@ -35,7 +35,7 @@ impl<T> Future for Cancelling<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        // Before it was asked for the first time, then after each time at which it had to wait.
+        // The first moment is before the first poll. The others follow each poll that has to wait.
         self.count();
         let polled = self.call.as_mut().poll(context);
         if polled.is_pending() {

@@ -4,33 +4,33 @@ use std::time::Duration;
 
 use super::random::Random;
 
-/// No operation takes longer: then it is an error.
+/// The longest time of an operation. After it the operation fails.
 pub(super) const OPERATION_LIMIT: Duration = Duration::from_secs(5);
-/// A request may still be on its way for so long after its sender was told that it failed.
+/// How long a request may still be on its way after its sender was told that it failed.
 const STRAY_MS: u64 = 400;
-/// By so much the store's clock may be ahead of itself and locks are still safe.
+/// How far the store's clock may jump while locks are still safe.
 pub(super) const SAFE_JUMP_MS: i64 = 900;
 
 #[derive(Clone, Debug)]
 pub(super) struct Faults {
-    /// Nothing goes wrong, and answers come quickly.
+    /// Whether nothing goes wrong and answers come quickly.
     pub calm: bool,
     lost_percent: u64,
     slow_percent: u64,
     pub notification_lost_percent: u64,
     pub notification_doubled_percent: u64,
-    /// Whether the store tells when a key changes.
+    /// Whether the store notifies when a key changes.
     pub watches: bool,
-    /// Whether a refusal tells until when the other one has the key.
+    /// Whether a refusal says until when the holder has the key.
     pub tells_holder: bool,
-    /// Whether the client takes lines for ones that keep the order of requests, which they do not.
+    /// Whether the client believes that lines keep the order of requests, which they do not.
     pub seems_to_keep_order: bool,
-    /// The store's clock jumps further than any tolerance.
+    /// Whether the store's clock jumps further than any tolerance.
     pub wild_clock: bool,
     pub over: bool,
 }
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Clone, Copy)]
 pub(super) enum Fate {
     Answered { there: Duration, back: Duration },

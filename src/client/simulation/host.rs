@@ -1,4 +1,4 @@
-//! A machine, as the engine there sees it.
+//! A machine, as its engine sees it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::client::host::{Host, Moment};
 pub(super) struct SimulatedHost {
     pub world: Arc<World>,
     pub machine: usize,
-    /// Its clock has another start than the world's.
+    /// How far its clock is ahead of the world's.
     pub ahead: Duration,
 }
 
@@ -32,5 +32,14 @@ impl Host for SimulatedHost {
 
     fn random(&self) -> f64 {
         self.world.draw(Random::fraction)
+    }
+
+    fn random_bytes(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        self.world.draw(|random| {
+            bytes[..8].copy_from_slice(&random.next().to_le_bytes());
+            bytes[8..].copy_from_slice(&random.next().to_le_bytes());
+        });
+        bytes
     }
 }

@@ -1,10 +1,10 @@
-//! What must be true after every step, whatever goes wrong.
+//! The invariants, which must hold after every step whatever goes wrong.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::faults::{OPERATION_LIMIT, SAFE_JUMP_MS};
-use super::ledger::{Belief, Held, Ledger, State, short};
+use super::ledger::{Belief, Held, Ledger, Reserved, State, short};
 use super::operations::{Kind, Operation, PROMPT};
 use super::store::Store;
 use crate::backend::LockRecord;
@@ -12,24 +12,25 @@ use crate::client::host::Moment;
 use crate::lock::LockId;
 use crate::lock::time::TIME_TOLERANCE_MS;
 
-/// Where nothing goes wrong: until an undo is done...
-const UNDONE: Duration = Duration::from_secs(1);
-/// ...and until a key that was given back is taken by one who can know of it.
-const HANDED_OVER: Duration = Duration::from_millis(800);
-/// Until a holder knows that its time is over.
-const TOLD: Duration = Duration::from_millis(10);
+/// The longest time of an undo if nothing goes wrong.
+const MAX_UNDO_TIME: Duration = Duration::from_secs(1);
+/// The longest time until a released key is acquired by a waiter that can know about the release.
+const MAX_HANDOVER_TIME: Duration = Duration::from_millis(800);
+/// The longest time until a holder knows that its lock has expired.
+const MAX_LOSS_DELAY: Duration = Duration::from_millis(10);
 
 impl Ledger {
     pub(super) fn check(&self, store: &Store) {
         let now = self.world.now();
         let records: Vec<Option<LockRecord>> =
             self.keys.iter().map(|key| store.find(key)).collect();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let late = state.operations.iter().find(|one| one.is_late(now));
         if let Some(late) = late.copied() {
             self.check_limit(&mut state, &late);
         }
         self.check_beliefs(&mut state, &records, now);
+        self.check_reserved(&mut state, &records, now);
         for (key, record) in records.iter().enumerate() {
             match record {
                 Some(record) => {
@@ -42,7 +43,7 @@ impl Ledger {
         }
     }
 
-    /// Its holder could not know.
+    /// Whether the lock may have been taken away without its holder's knowledge.
     pub(super) fn is_taken_away(&self, state: &State, belief: &Belief) -> bool {
         self.faults.wild_clock || state.taken_away.contains(&belief.lock_id)
     }
@@ -53,7 +54,7 @@ impl Ledger {
         }
     }
 
-    /// Nobody gets what he does not want any more, or before those who came earlier.
+    /// Nobody acquires a lock after cancelling, or before callers that came earlier.
     pub(super) fn check_turn(&self, state: &mut State, granted: &Operation) {
         let id = granted.id;
         if granted.cancelled {
@@ -79,7 +80,7 @@ impl Ledger {
         }
     }
 
-    /// One holder, and the store knows of it.
+    /// There is one holder, and the store knows it.
     fn check_beliefs(&self, state: &mut State, records: &[Option<LockRecord>], now: Moment) {
         let mut wrong = None;
         let mut holders = vec![0; records.len()];
@@ -109,7 +110,7 @@ impl Ledger {
                 .as_ref()
                 .is_none_or(|told| told.load(Ordering::Relaxed));
             let on_time = self.world.on_time_from(belief.machine);
-            if !is_told && now > belief.over_since(now).max(on_time) + TOLD {
+            if !is_told && now > belief.over_since(now).max(on_time) + MAX_LOSS_DELAY {
                 wrong = Some(format!("the holder of {} was not told of its end", id()));
             }
         }
@@ -118,13 +119,30 @@ impl Ledger {
         }
     }
 
-    /// Nothing stays locked for nobody.
+    /// A lock that was released before its minimum hold time stays locked for the rest of that time.
+    fn check_reserved(&self, state: &mut State, records: &[Option<LockRecord>], now: Moment) {
+        let is_freed = |(lock_id, reserved): &(&LockId, &Reserved)| {
+            let record = records[reserved.key].as_ref();
+            let is_stored = record.is_some_and(|record| record.lock_id == **lock_id);
+            now < reserved.until && !is_stored && !state.taken_away.contains(*lock_id)
+        };
+        let freed = state.reserved.iter().find(is_freed);
+        if let Some((lock_id, _)) = freed
+            && !self.faults.wild_clock
+        {
+            let id = short(*lock_id);
+            self.violate(state, || format!("{id} was free before its shortest time"));
+        }
+    }
+
+    /// No key stays locked without a holder.
     fn check_owned(&self, state: &mut State, key: usize, lock_id: LockId, now: Moment) {
         let State {
             stored,
             beliefs,
             operations,
             excused,
+            reserved,
             ..
         } = state;
         let Some(lock) = stored.get_mut(&lock_id) else {
@@ -139,8 +157,12 @@ impl Ledger {
         {
             lock.owned_at = now;
         }
+        if let Some(reserved) = reserved.get(&lock_id) {
+            let tolerance = Duration::from_millis(TIME_TOLERANCE_MS);
+            lock.owned_at = lock.owned_at.max(reserved.until + tolerance);
+        }
         let limit = if self.faults.calm && !excused.contains(&lock_id) {
-            UNDONE
+            MAX_UNDO_TIME
         } else {
             let jump = Duration::from_millis(SAFE_JUMP_MS.unsigned_abs() + TIME_TOLERANCE_MS);
             lock.ttl + jump + OPERATION_LIMIT
@@ -152,7 +174,7 @@ impl Ledger {
         }
     }
 
-    /// A key that is free is taken by those who wait for it.
+    /// A free key is acquired by its waiters.
     fn check_wanted(&self, state: &mut State, key: usize, now: Moment) {
         let of_key = &mut state.of_keys[key];
         let free_since = *of_key.free_since.get_or_insert(now);
@@ -167,9 +189,9 @@ impl Ledger {
             let is_watched = self.faults.watches && !one.relies_on_holder;
             let hears_of_it = freed_by.is_some_and(|by| is_watched || by == one.machine);
             let limit = if hears_of_it {
-                HANDED_OVER
+                MAX_HANDOVER_TIME
             } else {
-                backoff * 2 + HANDED_OVER
+                backoff * 2 + MAX_HANDOVER_TIME
             };
             one.key == key && now.since(free_since.max(one.started)) > limit
         };
@@ -178,13 +200,13 @@ impl Ledger {
         }
     }
 
-    /// When everything has worked for a while, only what somebody holds is there.
+    /// Once everything has worked for a while, the store has only locks that somebody holds.
     pub(super) fn check_nothing_left(&self, store: &Store) {
         for key in &self.keys {
             let Some(record) = store.find(key) else {
                 continue;
             };
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let is_held = |belief: &Belief| belief.lock_id == record.lock_id;
             if !state.excused.contains(&record.lock_id) && !state.beliefs.iter().any(is_held) {
                 let id = short(record.lock_id);
@@ -193,9 +215,9 @@ impl Ledger {
         }
     }
 
-    /// Who is closed holds nothing. Locks of single acquires are their callers'.
+    /// A closed client holds nothing. The locks of single acquires belong to their callers.
     pub(super) fn check_closed(&self, machine: usize) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_its = |one: &Belief| one.machine == machine && matches!(one.held, Held::Hold(_));
         let held = state
             .beliefs

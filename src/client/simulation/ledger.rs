@@ -1,8 +1,9 @@
-//! What callers, machines and the store do, as far as it matters for what must be true.
+//! A record of what callers, machines and the store do, as far as it matters for the invariants.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::faults::Faults;
@@ -18,7 +19,7 @@ pub(super) struct Ledger {
     pub keys: Vec<Key>,
     pub faults: Faults,
     traced: bool,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
 }
 
 #[derive(Default)]
@@ -31,6 +32,7 @@ pub(super) struct State {
     pub stored: BTreeMap<LockId, Stored>,
     pub taken_away: BTreeSet<LockId>,
     pub excused: BTreeSet<LockId>,
+    pub reserved: BTreeMap<LockId, Reserved>,
     pub closing: BTreeSet<usize>,
     pub of_keys: Vec<OfKey>,
 }
@@ -49,21 +51,29 @@ pub(super) struct OfKey {
     pub last_fence: u64,
     pub fences: BTreeSet<u64>,
     pub free_since: Option<Moment>,
-    /// The machine that gave it back.
+    /// The machine that released it.
     pub freed_by: Option<usize>,
 }
 
-/// A lock as the store has it.
+/// A lock in the store.
 pub(super) struct Stored {
     pub machine: usize,
     pub stored_at: Moment,
-    /// The longest it was given.
+    /// The longest TTL that it was given.
     pub ttl: Duration,
-    /// When somebody had it last, or could still get it.
+    /// When somebody last held it or could still acquire it.
     pub owned_at: Moment,
 }
 
-/// A lock as its holder has it.
+/// A lock that was released before its minimum hold time.
+#[derive(Clone, Copy)]
+pub(super) struct Reserved {
+    pub key: usize,
+    /// Until when nobody else may hold it.
+    pub until: Moment,
+}
+
+/// A lock as its holder sees it.
 pub(super) struct Belief {
     pub machine: usize,
     pub key: usize,
@@ -71,9 +81,9 @@ pub(super) struct Belief {
     pub fence: Fence,
     pub client: Arc<Client>,
     pub held: Held,
-    /// It lasts until somebody ends it.
+    /// Whether it lasts until somebody ends it.
     pub lasts: bool,
-    /// Whether its listener was told that it is lost; nothing when there is none.
+    /// Whether its listener was told that it is lost. None if there is no listener.
     pub told: Option<Arc<AtomicBool>>,
 }
 
@@ -117,10 +127,6 @@ impl Ledger {
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn trace(&self, text: impl FnOnce() -> String) {
         if self.traced {
             let elapsed = self.world.now().since_start();
@@ -129,7 +135,7 @@ impl Ledger {
     }
 
     pub(super) fn violated(&self, what: &str) {
-        self.violate(&mut self.lock(), || what.to_owned());
+        self.violate(&mut self.state.lock(), || what.to_owned());
     }
 
     pub(super) fn violate(&self, state: &mut State, what: impl FnOnce() -> String) {
@@ -141,10 +147,10 @@ impl Ledger {
     }
 
     pub(super) fn violation(&self) -> Option<String> {
-        self.lock().violation.clone()
+        self.state.lock().violation.clone()
     }
 
-    // What callers do.
+    // Callers.
 
     pub(super) fn begin(
         &self,
@@ -155,7 +161,7 @@ impl Ledger {
         limit: Option<Duration>,
     ) -> usize {
         let now = self.world.now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.begun += 1;
         let operation = Operation {
             id: state.begun,
@@ -176,7 +182,7 @@ impl Ledger {
 
     pub(super) fn finish(&self, id: usize, how: &str) -> Option<Operation> {
         self.trace(|| format!("operation {id} ended: {how}"));
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let at = state.operations.iter().position(|one| one.id == id)?;
         let operation = state.operations.remove(at);
         self.check_limit(&mut state, &operation);
@@ -186,7 +192,7 @@ impl Ledger {
     pub(super) fn cancelled(&self, id: usize) {
         self.trace(|| format!("operation {id} cancelled"));
         let now = self.world.now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let found = state.operations.iter_mut().find(|one| one.id == id);
         if let Some(operation) = found {
             operation.cancelled = true;
@@ -194,12 +200,12 @@ impl Ledger {
         }
     }
 
-    /// The operation gave its caller a lock.
+    /// The operation acquired a lock for its caller.
     pub(super) fn granted(&self, id: usize, belief: Belief) {
         let Some(granted) = self.finish(id, "granted") else {
             return;
         };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         self.check_turn(&mut state, &granted);
         self.check_fence(&mut state, &belief);
         state.set_relying(granted.machine, granted.key, true);
@@ -207,31 +213,45 @@ impl Ledger {
         state.beliefs.push(belief);
     }
 
-    /// Its holder does not rely on it any more.
+    /// The holder does not rely on the lock any more.
     pub(super) fn let_go(&self, lock_id: LockId) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.beliefs.retain(|belief| belief.lock_id != lock_id);
     }
 
-    /// The lock of a single acquire is believed to last until then.
+    /// The caller of a single acquire believes that the lock lasts until then.
     pub(super) fn lasts_until(&self, lock_id: LockId, until: impl FnOnce(Moment) -> Moment) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let found = state.beliefs.iter_mut().find(|one| one.lock_id == lock_id);
         if let Some(Held::Until(moment)) = found.map(|belief| &mut belief.held) {
             *moment = until(*moment);
         }
     }
 
-    /// Only its TTL ends it, and whoever should have given it back knows that.
-    pub(super) fn excuse(&self, lock_id: LockId) {
-        self.lock().excused.insert(lock_id);
+    /// It was released, and must stay locked until `shortest` after the store granted it.
+    pub(super) fn reserve(&self, key: usize, lock_id: LockId, shortest: Duration) {
+        let mut state = self.state.lock();
+        let Some(stored) = state.stored.get(&lock_id) else {
+            return;
+        };
+        let until = stored.stored_at + shortest;
+        self.trace(|| {
+            let remaining = until.since(self.world.now());
+            format!("reserved for {remaining:?}: {}", short(lock_id))
+        });
+        state.reserved.insert(lock_id, Reserved { key, until });
     }
 
-    // What becomes of machines.
+    /// Only the TTL ends the lock, and whoever should have released it knows that.
+    pub(super) fn excuse(&self, lock_id: LockId) {
+        self.state.lock().excused.insert(lock_id);
+    }
+
+    // Machines.
 
     pub(super) fn closing(&self, machine: usize) {
         let now = self.world.now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.closing.insert(machine);
         let waits = state
             .operations
@@ -241,12 +261,12 @@ impl Ledger {
     }
 
     pub(super) fn is_closing(&self, machine: usize) -> bool {
-        self.lock().closing.contains(&machine)
+        self.state.lock().closing.contains(&machine)
     }
 
-    /// What it left has only its TTL.
+    /// The locks of the machine end only by their TTL.
     pub(super) fn excuse_machine(&self, machine: usize) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let State {
             stored, excused, ..
         } = &mut *state;
@@ -256,7 +276,7 @@ impl Ledger {
 
     pub(super) fn killed(&self, machine: usize) {
         self.trace(|| format!("machine {machine} dies"));
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.operations.retain(|one| one.machine != machine);
         state.beliefs.retain(|one| one.machine != machine);
         drop(state);
@@ -266,7 +286,7 @@ impl Ledger {
     pub(super) fn suspended(&self, machine: usize, duration: Duration, lag: Duration) {
         self.trace(|| format!("machine {machine} sleeps for {duration:?} and {lag:?}"));
         let until = self.world.now() + duration + lag;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let asleep = state
             .operations
             .iter_mut()
@@ -274,13 +294,13 @@ impl Ledger {
         asleep.for_each(|operation| operation.suspended(until, duration + lag));
     }
 
-    // What becomes of locks in the store.
+    // Locks in the store.
 
     pub(super) fn stored(&self, request: &AcquireRequest, machine: usize) {
         let now = self.world.now();
         self.trace(|| format!("stored for {machine}: {}", short(request.lock_id)));
         let is_dead = self.world.is_dead(machine);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if is_dead {
             state.excused.insert(request.lock_id);
         }
@@ -295,7 +315,7 @@ impl Ledger {
 
     pub(super) fn prolonged(&self, lock_id: LockId, ttl: Ttl) {
         self.trace(|| format!("extended for {ttl:?}: {}", short(lock_id)));
-        if let Some(lock) = self.lock().stored.get_mut(&lock_id) {
+        if let Some(lock) = self.state.lock().stored.get_mut(&lock_id) {
             lock.ttl = lock.ttl.max(ttl.duration());
         }
     }
@@ -303,26 +323,26 @@ impl Ledger {
     pub(super) fn released(&self, key: &str, lock_id: LockId, machine: usize) {
         self.trace(|| format!("released by {machine}: {}", short(lock_id)));
         if let Some(key) = self.keys.iter().position(|one| one.as_str() == key) {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.of_keys[key].freed_by = Some(machine);
             state.set_relying(machine, key, false);
         }
     }
 
     pub(super) fn taken_away(&self, lock_id: LockId) {
-        self.lock().taken_away.insert(lock_id);
+        self.state.lock().taken_away.insert(lock_id);
     }
 
     pub(super) fn grants(&self) -> usize {
-        self.lock().grants
+        self.state.lock().grants
     }
 
     pub(super) fn operations_left(&self) -> usize {
-        self.lock().operations.len()
+        self.state.lock().operations.len()
     }
 }
 
-/// For a person who follows one run.
+/// A short name, for a person who follows one run.
 pub(super) fn short(lock_id: LockId) -> String {
     lock_id.as_str().chars().take(6).collect()
 }

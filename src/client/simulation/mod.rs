@@ -1,5 +1,5 @@
-//! The engine in a world where chance decides: who runs next, how long everything takes, and what
-//! goes wrong. All chance comes from a seed, so what was seen once can be seen again:
+//! The engine in a simulated world. Chance decides who runs next, how long everything takes, and what
+//! goes wrong. It comes from a seed, so that a run can be repeated:
 //!
 //! ```text
 //! SYNCGUARD_SIMULATION_SEED=17 cargo test --no-default-features simulation::replay -- --nocapture
@@ -7,12 +7,12 @@
 //! ```
 //!
 //! - [`world`]: machines, tasks and time, which the engine sees as a [`host`];
-//! - [`store`]: what machines share, with its [`faults`] and a [`watch`] for each who waits;
-//! - [`callers`]: what is asked of the engine, with which [`policies`], and [`cancelling`] it;
-//! - [`ledger`]: what happened, and which [`operations`] are under way; [`invariants`]: what must be
-//!   true after every step;
+//! - [`store`]: the store that machines share, its [`faults`], and a [`watch`] for each waiter;
+//! - [`callers`]: the calls of the engine, their [`policies`], and [`cancelling`] them;
+//! - [`ledger`]: what happened, and which [`operations`] are in flight; [`invariants`]: what must hold
+//!   after every step;
 //! - [`run`]: one run from its start to its end;
-//! - [`mutation`]: ways to break the engine on purpose, each of which must be noticed.
+//! - [`mutation`]: ways to break the engine on purpose, each of which must be detected.
 
 mod callers;
 mod cancelling;
@@ -38,7 +38,7 @@ use mutation::Mutation;
 use run::run;
 
 const RUNS: u64 = 1500;
-/// Within so many runs a broken engine is noticed.
+/// The number of runs within which a broken engine must be detected.
 const RUNS_IF_BROKEN: u64 = 5000;
 
 fn from_environment<T: FromStr>(name: &str) -> Option<T> {
@@ -59,7 +59,7 @@ fn holds_whatever_goes_wrong() {
     let started = Instant::now();
     let next = AtomicU64::new(first);
     let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < first + runs);
-    // Until the end, or the first seed that fails.
+    // Runs until the end or the first seed that fails.
     let work = || -> Result<(usize, usize), (u64, String)> {
         let (mut steps, mut grants) = (0, 0);
         while let Some(seed) = take() {
@@ -106,7 +106,7 @@ fn a_run_can_be_repeated_exactly() {
     }
 }
 
-/// The first seed that shows that the engine is broken.
+/// Returns the first seed that shows that the engine is broken.
 fn noticed(mutation: Mutation) {
     let _broken = mutation.switch_on();
     let seed = (0..RUNS_IF_BROKEN).find_map(|seed| Some((seed, run(seed, false).err()?)));
@@ -127,6 +127,21 @@ fn an_extension_that_counts_from_its_answer_is_noticed() {
 #[test]
 fn a_lock_that_gets_less_time_only_with_the_answer_is_noticed() {
     noticed(Mutation::ShortenedByAnswer);
+}
+
+#[test]
+fn a_lock_that_a_heartbeat_in_flight_frees_too_early_is_noticed() {
+    noticed(Mutation::ShortenedOutOfTurn);
+}
+
+#[test]
+fn a_shortest_time_that_counts_from_the_request_is_noticed() {
+    noticed(Mutation::MinHoldFromRequest);
+}
+
+#[test]
+fn a_heartbeat_that_follows_the_release_is_noticed() {
+    noticed(Mutation::ExtendedAfterEnd);
 }
 
 #[test]

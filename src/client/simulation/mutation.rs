@@ -1,5 +1,5 @@
-//! Ways to break the engine on purpose: a simulation that notices nothing is worth nothing. The
-//! places in the engine that ask for these are not part of any build but that of the tests.
+//! Ways to break the engine on purpose, to prove that the simulation detects faults. The engine checks for
+//! these only in test builds.
 
 use std::cell::Cell;
 
@@ -8,6 +8,9 @@ pub(in crate::client) enum Mutation {
     ValidFromAnswer,
     ExtendedFromAnswer,
     ShortenedByAnswer,
+    ShortenedOutOfTurn,
+    MinHoldFromRequest,
+    ExtendedAfterEnd,
     NotUndone,
     OneLook,
     NobodyWoken,
@@ -28,12 +31,12 @@ impl Mutation {
         BROKEN.get() == Some(self)
     }
 
-    /// The wrong one in an engine that is broken in this way.
+    /// Returns the wrong value if the engine is broken in this way.
     pub(in crate::client) fn instead<T>(self, right: T, wrong: T) -> T {
         if self.is_on() { wrong } else { right }
     }
 
-    /// For this thread, until what it returns is dropped.
+    /// Breaks the engine on this thread until the returned guard is dropped.
     pub(super) fn switch_on(self) -> Broken {
         BROKEN.set(Some(self));
         Broken

@@ -1,22 +1,22 @@
-//! What is under way, and how long it may take.
+//! Operations in flight, and how long they may take.
 
 use std::time::Duration;
 
 use crate::client::host::Moment;
 use crate::lock::LockId;
 
-/// At once: time passes only when nobody has anything to do.
+/// The limit for what happens at once. Time passes only when nobody has anything to do.
 pub(super) const PROMPT: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A hold that is waited for, and at most so long between two attempts.
+    /// A wait for a hold, with the longest time between two attempts.
     Wait {
         backoff: Duration,
     },
     TryHold,
     Acquire,
-    /// With a lock that the caller has.
+    /// An operation on a lock that the caller has.
     Use,
     Close,
 }
@@ -31,9 +31,10 @@ pub(super) struct Operation {
     pub started: Moment,
     pub until: Option<Moment>,
     pub cancelled: bool,
-    /// Its machine slept meanwhile.
+    /// Whether its machine slept in the meantime.
     pub disturbed: bool,
-    /// Another of its machine got the lock. Until that gives it back, nobody there watches the key.
+    /// Whether another caller of its machine has the lock. Until that one releases it, nobody on this
+    /// machine watches the key.
     pub relies_on_holder: bool,
 }
 
@@ -46,13 +47,13 @@ impl Operation {
         self.until.is_some_and(|until| now > until)
     }
 
-    /// Whether it may get a lock of this key on this machine.
+    /// Whether it may acquire a lock of this key on this machine.
     pub(super) fn wants(&self, machine: usize, key: usize) -> bool {
         let acquires = self.is_hold() || self.kind == Kind::Acquire;
         acquires && self.machine == machine && self.key == key
     }
 
-    /// A hold ends as soon as nobody wants it. A single acquire runs to its end.
+    /// A wait for a hold ends as soon as it is cancelled. A single acquire runs to its end.
     pub(super) fn ends_now(&mut self, now: Moment) {
         if self.is_hold() {
             let soon = now + PROMPT;
@@ -60,7 +61,7 @@ impl Operation {
         }
     }
 
-    /// The deadline of a hold is one of the clock, which went on.
+    /// The deadline of a hold follows the clock, which continued during the sleep.
     pub(super) fn suspended(&mut self, on_time: Moment, duration: Duration) {
         self.disturbed = true;
         let is_hold = self.is_hold();
@@ -73,7 +74,7 @@ impl Operation {
         });
     }
 
-    /// Whether `other` was there first, and waits still.
+    /// Whether `other` came first and still waits.
     pub(super) fn overtakes(&self, other: &Self, surely_waits: Duration, now: Moment) -> bool {
         let both_wait =
             matches!(self.kind, Kind::Wait { .. }) && matches!(other.kind, Kind::Wait { .. });

@@ -1,4 +1,4 @@
-//! How locks are waited for and held, drawn by chance.
+//! Random policies for waiting and holding.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(super) fn ttl(random: &mut Random) -> Ttl {
 
 pub(super) fn to_wait(random: &mut Random) -> WaitPolicy {
     let timeout = random.pick(&[None, Some(200), Some(3000), Some(15_000), Some(15_000)]);
-    // Somebody may never give the lock back.
+    // A caller may never release the lock.
     let retries: &[u32] = if timeout.is_none() {
         &[10]
     } else {
@@ -36,12 +36,16 @@ pub(super) fn to_hold(random: &mut Random) -> HoldPolicy {
     HoldPolicy {
         ttl: ttl(random),
         auto_extend: random.chance(50),
-        longest: random.chance(10).then(|| random.ms(200..4000)),
-        shortest: random.chance(10).then(|| random.ms(10..1500)),
+        max_hold: random.chance(10).then(|| random.ms(200..4000)),
+        // Sometimes longer than a short TTL lasts in the store.
+        min_hold: random.chance(20).then(|| {
+            let ms = random.pick(&[1500, 8000]);
+            random.ms(10..ms)
+        }),
     }
 }
 
-/// Between two attempts that nothing else causes.
+/// The longest time between two attempts if nothing causes an earlier one.
 pub(super) fn longest_delay(wait: &WaitPolicy) -> Duration {
     let ms = match wait.retry.backoff {
         Backoff::Fixed => wait.retry.retry_delay_ms.min(wait.retry.max_delay_ms),

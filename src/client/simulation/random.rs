@@ -1,4 +1,4 @@
-//! Chance that can be repeated (SplitMix64).
+//! Repeatable randomness (SplitMix64).
 
 use std::ops::Range;
 use std::time::Duration;
@@ -9,12 +9,12 @@ pub(super) struct Random(u64);
 impl Random {
     pub(super) fn new(seed: u64) -> Self {
         let mut random = Self(seed);
-        // Seeds that follow each other have nothing in common from here on.
+        // Mixes the seed, so that consecutive seeds have nothing in common.
         random.0 = random.next();
         random
     }
 
-    /// Another source, for somebody else.
+    /// Returns an independent source.
     pub(super) fn fork(&mut self) -> Self {
         Self(self.next())
     }

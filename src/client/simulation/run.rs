@@ -1,4 +1,4 @@
-//! One run: machines, callers and troubles, all drawn from a seed.
+//! One run: machines, callers and faults, all drawn from a seed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use super::world::{STORE, Step, World};
 use crate::client::Client;
 use crate::lock::Key;
 
-/// More than any run needs: then something goes round in circles...
+/// The number of steps after which a run must be in an endless loop.
 const MOST_STEPS: usize = 200_000;
-/// ...or never ends.
+/// The simulated time after which a run must be stuck.
 const LONGEST: Duration = Duration::from_secs(1800);
-/// Until everything is undone, once everything works.
+/// The time until everything is undone once everything works.
 const SETTLED: Duration = Duration::from_secs(15);
 
 #[derive(Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ struct Run {
     steps: usize,
 }
 
-/// The error says what was violated.
+/// Returns what was violated as the error.
 pub(super) fn run(seed: u64, traced: bool) -> Result<Summary, String> {
     let mut run = Run::new(seed, traced);
     let result = run.play();
@@ -147,7 +147,7 @@ impl Run {
         })
     }
 
-    /// Dead, closed, or about to be.
+    /// Whether it is dead, closed or about to be.
     fn is_over(&self, machine: usize) -> bool {
         self.world.is_dead(machine) || self.ledger.is_closing(machine)
     }

@@ -1,13 +1,12 @@
-//! A store that many machines share, behind lines that lose, delay and reorder. What it stores is
-//! stored by the memory backend, with a clock that jumps.
+//! A store that many machines share, behind lines that lose, delay and reorder requests. The memory
+//! backend stores the locks, with a clock that jumps.
 
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
@@ -17,14 +16,14 @@ use super::watch::BadWatch;
 use super::world::{START, STORE, World};
 use crate::backend::memory::MemoryBackend;
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery,
-    ReleaseOutcome, Watch,
+    AcquireOutcome, AcquireRequest, Backend, Capabilities, ExtendOutcome, LockRecord, LookupQuery,
+    Page, ReleaseOutcome, ReleaseRequest, Watch,
 };
 use crate::client::host::Moment;
 use crate::error::{Error, Result};
 use crate::lock::{Key, LockId, Ttl};
 
-/// Early enough for a clock that is put back.
+/// The first time of the clock, late enough for a jump backwards.
 const FIRST_MS: i64 = 1_000_000_000;
 
 pub(super) struct Store {
@@ -70,7 +69,7 @@ impl Store {
     }
 
     fn with_faults<T>(&self, ask: impl FnOnce(&mut Faults) -> T) -> T {
-        ask(&mut self.faults.lock().unwrap_or_else(PoisonError::into_inner))
+        ask(&mut self.faults.lock())
     }
 
     /// From now on everything works.
@@ -89,12 +88,10 @@ impl Store {
     }
 
     pub(super) fn down_until(&self) -> MutexGuard<'_, Moment> {
-        self.down_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.down_until.lock()
     }
 
-    /// The live lock of this key, without any line between.
+    /// Returns the live lock of this key, without a line in between.
     pub(super) fn find(&self, key: &Key) -> Option<LockRecord> {
         let query = LookupQuery::Key(key.clone());
         let found = self.memory.lookup(&query).now_or_never();
@@ -102,7 +99,7 @@ impl Store {
     }
 }
 
-/// One machine's way to the store.
+/// The line from one machine to the store.
 pub(super) struct Line {
     store: Arc<Store>,
     machine: usize,
@@ -137,7 +134,7 @@ impl Line {
         let on_its_way = Arc::clone(&world);
         let task = async move {
             let pause = |duration| on_its_way.sleep(STORE, duration);
-            // Whoever asked may be gone: then nobody reads the answer.
+            // The asking task may be gone. Then nobody reads the answer.
             let _ = match fate {
                 Fate::Answered { there, back } => {
                     pause(there).await;
@@ -181,13 +178,11 @@ fn at_once<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
 
 #[async_trait]
 impl Backend for Line {
-    fn new_lock_id(&self, _: &Key) -> LockId {
-        let mut bytes = [0; 16];
-        self.store.world.draw(|random| {
-            bytes[..8].copy_from_slice(&random.next().to_le_bytes());
-            bytes[8..].copy_from_slice(&random.next().to_le_bytes());
-        });
-        LockId::parse(&URL_SAFE_NO_PAD.encode(bytes)).unwrap()
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            keeps_order: self.store.with_faults(|faults| faults.seems_to_keep_order),
+            ..Capabilities::default()
+        }
     }
 
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
@@ -208,12 +203,12 @@ impl Backend for Line {
         .await
     }
 
-    async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
-        let machine = self.machine;
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {
+        let (lock_id, machine) = (request.lock_id, self.machine);
         self.ask(true, move |store| {
             let query = LookupQuery::LockId(lock_id);
             let lock = at_once(store.memory.lookup(&query))?;
-            let outcome = at_once(store.memory.release(lock_id))?;
+            let outcome = at_once(store.memory.release(lock_id.into()))?;
             if let Some(lock) = lock {
                 store.ledger.released(&lock.key, lock_id, machine);
             }
@@ -223,7 +218,7 @@ impl Backend for Line {
     }
 
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
-        // Not simulated: one that failed and arrives after the next one, and takes time away from it.
+        // A failed extend that arrives after the next one, and shortens its time, is not simulated.
         self.ask(false, move |store| {
             let outcome = at_once(store.memory.extend(lock_id, ttl))?;
             if let ExtendOutcome::Extended { .. } = outcome {
@@ -246,6 +241,14 @@ impl Backend for Line {
             .await
     }
 
+    async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
+        let after = after.map(str::to_owned);
+        self.ask(false, move |store| {
+            at_once(store.memory.list(after.as_deref(), limit))
+        })
+        .await
+    }
+
     async fn force_release(&self, key: &Key) -> Result<bool> {
         let (key, machine) = (key.clone(), self.machine);
         self.ask(true, move |store| {
@@ -258,10 +261,6 @@ impl Backend for Line {
             Ok(released)
         })
         .await
-    }
-
-    fn keeps_order(&self) -> bool {
-        self.store.with_faults(|faults| faults.seems_to_keep_order)
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {

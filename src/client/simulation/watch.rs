@@ -1,4 +1,4 @@
-//! Notifications of a store, over a bad line.
+//! Notifications of the store over a bad line.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::store::Store;
 use crate::backend::Watch;
 use crate::client::host::Moment;
 
-/// Tells late, twice, or never.
+/// Notifies late, twice or never.
 pub(super) struct BadWatch {
     store: Arc<Store>,
     machine: usize,
@@ -47,7 +47,7 @@ impl Watch for BadWatch {
                 }
             });
         }
-        // Kept until it was told: this future may be dropped.
+        // Kept until it was delivered, because this future may be dropped.
         if let Some(due) = self.due {
             world.sleep_until(self.machine, due).await;
         }

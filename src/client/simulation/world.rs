@@ -1,10 +1,11 @@
 //! Machines, their tasks and their time. One thread runs all of it, and only chance decides who is
 //! next; time passes when nobody has anything to do.
 
+use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -96,40 +97,37 @@ impl World {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn now(&self) -> Moment {
-        self.lock().now
+        self.state.lock().now
     }
 
     pub(super) fn draw<T>(&self, draw: impl FnOnce(&mut Random) -> T) -> T {
-        draw(&mut self.lock().random)
+        draw(&mut self.state.lock().random)
     }
 
     pub(super) fn digest(&self) -> u64 {
-        self.lock().digest
+        self.state.lock().digest
     }
 
     pub(super) fn is_dead(&self, machine: usize) -> bool {
-        self.lock().machines[machine].is_dead
+        self.state.lock().machines[machine].is_dead
     }
 
     /// From when on everything on this machine is on time.
     pub(super) fn on_time_from(&self, machine: usize) -> Moment {
-        let machine = self.lock().machines[machine];
+        let machine = self.state.lock().machines[machine];
         machine.awake_at.max(machine.timers_at)
     }
 
     /// The program there ends without a word.
     pub(super) fn kill(&self, machine: usize) {
-        self.lock().machines[machine].is_dead = true;
+        self.state.lock().machines[machine].is_dead = true;
     }
 
-    /// Its clock goes on, nothing else does. Timers may take a little longer than the machine.
+    /// Suspends the machine: only its clock continues. Its timers may resume a little later than the
+    /// machine.
     pub(super) fn suspend(&self, machine: usize, duration: Duration, lag: Duration) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let now = state.now;
         let machine = &mut state.machines[machine];
         machine.suspended_at = now;
@@ -141,7 +139,7 @@ impl World {
     }
 
     pub(super) fn spawn(&self, machine: usize, task: BoxFuture<'static, ()>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let id = state.tasks.len();
         let waker = Waker::from(Arc::new(Wakes {
             world: Weak::clone(&self.this),
@@ -169,9 +167,9 @@ impl World {
         self.sleep_until(machine, self.now() + duration)
     }
 
-    /// One task goes on, or time passes until one can.
+    /// Runs one task, or lets time pass until one can run.
     pub(super) fn step(&self) -> Step {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(id) = state.next_task() else {
             return match state.next_timer() {
                 Some(wakers) => {
@@ -193,14 +191,14 @@ impl World {
         drop(state);
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(()) => drop(future),
-            Poll::Pending => self.lock().tasks[id].future = Some(future),
+            Poll::Pending => self.state.lock().tasks[id].future = Some(future),
         }
         Step::Ran
     }
 
     /// Tasks know the world: without this neither would ever be freed.
     pub(super) fn end(&self) {
-        let tasks = std::mem::take(&mut self.lock().tasks);
+        let tasks = std::mem::take(&mut self.state.lock().tasks);
         drop(tasks);
     }
 }
@@ -278,7 +276,7 @@ impl Wake for Wakes {
         let Some(world) = self.world.upgrade() else {
             return;
         };
-        let mut state = world.lock();
+        let mut state = world.state.lock();
         let id = self.task;
         if let Some(task) = state.tasks.get_mut(id)
             && !std::mem::replace(&mut task.is_ready, true)
@@ -302,7 +300,7 @@ impl Future for Sleep {
         let Some(world) = self.world.upgrade() else {
             return Poll::Pending;
         };
-        let mut state = world.lock();
+        let mut state = world.state.lock();
         if state.now >= self.until {
             return Poll::Ready(());
         }
@@ -326,7 +324,7 @@ impl Drop for Sleep {
     fn drop(&mut self) {
         // Nobody is woken for it any more: that could hide a wake-up that was forgotten.
         if let (Some(timer), Some(world)) = (self.timer, self.world.upgrade()) {
-            let mut state = world.lock();
+            let mut state = world.state.lock();
             let place = &mut state.timers[timer];
             place.uses += 1;
             let waker = place.waker.take();

@@ -29,9 +29,10 @@ impl Backend for Crowded {
         Ok(AcquireOutcome::Locked(Some(Holder {
             free_in: Duration::from_secs(30),
             expires_at_ms: now_ms / each_ms * each_ms,
+            label: None,
         })))
     }
-    async fn release(&self, _: LockId) -> Result<ReleaseOutcome> {
+    async fn release(&self, _: ReleaseRequest) -> Result<ReleaseOutcome> {
         Ok(ReleaseOutcome::Missed(Miss::NotFound))
     }
     async fn extend(&self, _: LockId, _: Ttl) -> Result<ExtendOutcome> {
@@ -42,6 +43,12 @@ impl Backend for Crowded {
     }
     async fn lookup(&self, _: &LookupQuery) -> Result<Option<LockRecord>> {
         Ok(None)
+    }
+    async fn list(&self, _: Option<&str>, _: usize) -> Result<Page> {
+        Ok(Page::default())
+    }
+    async fn force_release(&self, _: &Key) -> Result<bool> {
+        Ok(false)
     }
     fn watch(&self, _: &Key) -> Option<Box<dyn crate::backend::Watch>> {
         Some(Box::new(CountedWatch(Arc::clone(&self.watched))))

@@ -81,7 +81,7 @@ async fn a_shorter_time_counts_also_when_the_answer_is_lost() {
 async fn a_hold_is_given_up_after_its_longest_time() {
     let client = client(MemoryBackend::new());
     let policy = HoldPolicy {
-        longest: Some(Duration::from_secs(10)),
+        max_hold: Some(Duration::from_secs(10)),
         ..kept(60_000)
     };
     let held = hold(&client, policy, None).await.unwrap().unwrap();
@@ -99,14 +99,124 @@ async fn a_hold_is_given_up_after_its_longest_time() {
 async fn a_hold_is_not_given_back_before_its_shortest_time() {
     let client = client(MemoryBackend::new());
     let policy = HoldPolicy {
-        shortest: Some(Duration::from_secs(2)),
+        min_hold: Some(Duration::from_secs(2)),
         ..ttl(60_000).into()
     };
     let held = hold(&client, policy, None).await.unwrap().unwrap();
     let outcome = Arc::clone(&client).end(held).await.unwrap();
     assert_eq!(outcome, ReleaseOutcome::Released);
+    let left = stored_for_ms(&client).await;
+    assert!((1500..=2000).contains(&left), "{left}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_shortest_time_does_not_count_while_the_answer_is_awaited() {
+    let client = client(BadLine {
+        delay_ms: 3000,
+        slow_acquires: 1.into(),
+        ..Default::default()
+    });
+    let policy = HoldPolicy {
+        min_hold: Some(Duration::from_secs(5)),
+        ..kept(60_000)
+    };
+    let held = hold(&client, policy, None).await.unwrap().unwrap();
+    Arc::clone(&client).end(held).await.unwrap();
+    // The store's clock is not paused: for it, the release comes right after the grant.
+    let left = stored_for_ms(&client).await;
+    assert!((4900..6000).contains(&left), "{left}");
+}
+
+/// How long the store keeps the lock, from its grant.
+async fn stored_for_ms(client: &Client) -> u64 {
     let record = client.lookup(&LookupQuery::Key(key())).await.unwrap();
     let record = record.expect("still there");
-    let left = record.expires_at_ms - record.acquired_at_ms;
-    assert!((1500..=2000).contains(&left), "{left}");
+    record.expires_at_ms - record.acquired_at_ms
+}
+
+/// A hold the first heartbeat of which takes so long to arrive, while that is in flight.
+async fn held_with_slow_heartbeat(delay_ms: u64) -> (Arc<Client>, Arc<Hold>) {
+    let client = client(BadLine {
+        delay_ms,
+        slow_extends: 1.into(),
+        ..Default::default()
+    });
+    let policy = HoldPolicy {
+        min_hold: Some(Duration::from_secs(60)),
+        ..kept(3000)
+    };
+    let held = hold(&client, policy, None).await.unwrap().unwrap();
+    sleep(Duration::from_millis(1100)).await;
+    assert!(held.extending.try_lock().is_err(), "no heartbeat in flight");
+    (client, held)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_in_flight_does_not_cut_the_shortest_time() {
+    let (client, held) = held_with_slow_heartbeat(500).await;
+    let outcome = Arc::clone(&client).end(held).await.unwrap();
+    assert_eq!(outcome, ReleaseOutcome::Released);
+    // The heartbeats that would follow, if the release did not end them.
+    sleep(Duration::from_secs(10)).await;
+    assert!(stored_for_ms(&client).await > 55_000);
+}
+
+/// Runs a task only after a while, as a busy thread does.
+struct BusyHost(PausedHost);
+
+const BUSY: Duration = Duration::from_millis(100);
+
+impl Host for BusyHost {
+    fn now(&self) -> Moment {
+        self.0.now()
+    }
+    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
+        self.0.sleep_until(moment)
+    }
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        self.0.spawn(Box::pin(async move {
+            sleep(BUSY).await;
+            task.await;
+        }));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_that_only_runs_after_the_release_does_not_cut_the_shortest_time() {
+    let host = BusyHost(PausedHost(tokio::time::Instant::now()));
+    let client = Client::new(Arc::new(MemoryBackend::new()), Arc::new(host));
+    let policy = HoldPolicy {
+        min_hold: Some(Duration::from_secs(60)),
+        ..kept(3000)
+    };
+    let held = hold(&client, policy, None).await.unwrap().unwrap();
+    // The heartbeat is due, and its task was made.
+    sleep(BUSY + Duration::from_millis(1050)).await;
+    Arc::clone(&client).end(held).await.unwrap();
+    sleep(BUSY).await;
+    assert!(stored_for_ms(&client).await > 55_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_that_is_stuck_does_not_hold_up_the_release() {
+    let (client, held) = held_with_slow_heartbeat(20_000).await;
+    let released = tokio::time::Instant::now();
+    let outcome = Arc::clone(&client).end(held).await.unwrap();
+    assert_eq!(outcome, ReleaseOutcome::Missed(Miss::Expired));
+    assert!(released.elapsed() < Duration::from_secs(3));
+    // In the background it has the last word all the same.
+    sleep(Duration::from_secs(30)).await;
+    assert!(stored_for_ms(&client).await > 35_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_that_waits_behind_the_release_finds_nothing() {
+    let (client, held) = held_with_slow_heartbeat(500).await;
+    let lock_id = held.lock_id;
+    let ending = tokio::spawn(Arc::clone(&client).end(held));
+    tokio::task::yield_now().await;
+    let extended = client.extend(lock_id, ttl(1000)).await.unwrap();
+    assert_eq!(extended.unwrap_err(), Miss::NotFound);
+    ending.await.unwrap().unwrap();
+    assert!(stored_for_ms(&client).await > 55_000);
 }

@@ -1,6 +1,8 @@
 mod closing;
 mod crowd;
+mod first_heartbeat;
 mod holding;
+mod queueing;
 mod undoing;
 mod waiting;
 
@@ -8,11 +10,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use tokio::time::sleep;
 
 use super::*;
 use crate::backend::memory::MemoryBackend;
+use crate::backend::{AcquireOutcome, AcquireRequest, ExtendOutcome, Holder, Miss, ReleaseRequest};
 use crate::error::Cause;
+use crate::lock::Ttl;
 use crate::lock::retry::{Backoff, Jitter, RetryPolicy};
 
 fn key() -> Key {
@@ -44,8 +49,10 @@ struct BadLine {
     releases_lost: AtomicU32,
     extends_lost: AtomicU32,
     delay_ms: u64,
+    acquires: AtomicU32,
     slow_acquires: AtomicU32,
     slow_releases: AtomicU32,
+    slow_extends: AtomicU32,
     keeps_order: bool,
 }
 
@@ -68,31 +75,38 @@ impl BadLine {
 #[async_trait]
 impl Backend for BadLine {
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
+        self.acquires.fetch_add(1, Ordering::SeqCst);
         let outcome = self.memory.acquire(request).await?;
         if take_one(&self.slow_acquires) {
             sleep(Duration::from_millis(self.delay_ms)).await;
         }
         self.answer(&self.acquires_lost, outcome).await
     }
-    async fn release(&self, lock_id: LockId) -> Result<ReleaseOutcome> {
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {
         if self.releases_lost.load(Ordering::SeqCst) > 0 {
             return self
                 .answer(&self.releases_lost, ReleaseOutcome::Released)
                 .await;
         }
-        let outcome = self.memory.release(lock_id).await;
+        let outcome = self.memory.release(request).await;
         if take_one(&self.slow_releases) {
             sleep(Duration::from_millis(self.delay_ms)).await;
         }
         outcome
     }
-    fn keeps_order(&self) -> bool {
-        self.keeps_order
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            keeps_order: self.keeps_order,
+            ..Capabilities::default()
+        }
     }
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
         if self.extends_lost.load(Ordering::SeqCst) > 0 {
             let missed = ExtendOutcome::Missed(crate::backend::Miss::NotFound);
             return self.answer(&self.extends_lost, missed).await;
+        }
+        if take_one(&self.slow_extends) {
+            sleep(Duration::from_millis(self.delay_ms)).await;
         }
         self.memory.extend(lock_id, ttl).await
     }
@@ -101,6 +115,12 @@ impl Backend for BadLine {
     }
     async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
         self.memory.lookup(query).await
+    }
+    async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
+        self.memory.list(after, limit).await
+    }
+    async fn force_release(&self, key: &Key) -> Result<bool> {
+        self.memory.force_release(key).await
     }
     fn obstacle(&self) -> Option<Error> {
         Some(Error::unavailable("refused there"))

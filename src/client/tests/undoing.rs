@@ -31,6 +31,28 @@ async fn a_lost_answer_is_undone_once_the_server_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_goes_on_after_attempts_whose_answers_were_lost() {
+    let client = client(BadLine {
+        acquires_lost: 2.into(),
+        releases_lost: 3.into(),
+        ..Default::default()
+    });
+    // What the lost ones acquired is in the way until it is undone.
+    let held = hold(&client, ttl(60_000), Some(patient(30_000.0, 60_000))).await;
+    let held = held.unwrap().unwrap();
+    assert!(client.is_locked(&key()).await.unwrap());
+    client.abandon(&held).await;
+    assert!(!client.is_locked(&key()).await.unwrap());
+
+    let client = super::client(BadLine {
+        acquires_lost: 100.into(),
+        ..Default::default()
+    });
+    let error = hold(&client, ttl(60_000), Some(patient(100.0, 60_000))).await;
+    assert_eq!(error.err().unwrap().code, ErrorCode::ServiceUnavailable);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cancelled_acquire_leaves_nothing_behind() {
     let client = client(BadLine {
         delay_ms: 100,
@@ -55,7 +77,7 @@ async fn what_was_extended_is_undone_for_as_long_as_it_lasts() {
         ..Default::default()
     });
     let policy = HoldPolicy {
-        longest: Some(Duration::from_secs(1)),
+        max_hold: Some(Duration::from_secs(1)),
         ..ttl(300).into()
     };
     let held = hold(&client, policy, None).await.unwrap().unwrap();

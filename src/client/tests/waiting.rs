@@ -109,7 +109,7 @@ async fn a_change_that_the_store_tells_of_causes_an_attempt() {
     let next = waiting(&client, patient(10_000.0, 60_000));
     a_moment().await;
     // Not through this client: it hears of it by the watch alone.
-    backend.release(held.lock_id).await.unwrap();
+    backend.release(held.lock_id.into()).await.unwrap();
     let started = tokio::time::Instant::now();
     next.await.unwrap().unwrap();
     assert!(started.elapsed() < Duration::from_secs(1));
@@ -142,14 +142,33 @@ async fn a_wait_for_what_this_client_holds_all_the_time_says_so() {
     tokio::time::sleep(Duration::from_millis(1)).await;
     let outer = hold(&client, ttl(60_000), None).await.unwrap().unwrap();
     let message = timed_out().await;
-    assert!(message.contains("it waits for itself"), "{message}");
+    assert!(message.contains("it waited for itself"), "{message}");
     assert!(!client.holds_since(&key(), before));
 
     // The lock of a single acquire is no hold.
     Arc::clone(&client).end(outer).await.unwrap();
     grant(&client, ttl(60_000)).await;
     let message = timed_out().await;
-    assert!(message.contains("another holds it"), "{message}");
+    assert!(message.contains("another holder had the lock"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_runs_out_of_time_names_the_time_and_the_holders_lease() {
+    let client = client(MemoryBackend::new());
+    grant(&client, ttl(60_000)).await;
+    let first = hold(&client, ttl(1000), Some(patient(10.0, 400)));
+    // It never makes an attempt of its own, and still knows the lease.
+    let second = hold(&client, ttl(1000), Some(patient(10.0, 300)));
+    let (first, second) = tokio::join!(first, second);
+    for (waited, took) in [(first, 400), (second, 300)] {
+        let error = waited.err().unwrap();
+        let message = &error.message;
+        assert!(message.contains(&format!(" in {took} ms: ")), "{message}");
+        let limit = format!("acquisition.timeoutMs ({took}) ran out while another holder");
+        assert!(message.contains(&limit), "{message}");
+        // The memory backend frees an expired lock one second late.
+        assert!(message.contains("Its lease ends in 6"), "{message}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,12 +181,13 @@ async fn waiting_ends_with_the_retries_or_the_signal() {
     };
     let error = hold(&client, ttl(1000), Some(few)).await.err().unwrap();
     assert_eq!(error.code, ErrorCode::AcquisitionTimeout);
-    assert!(
-        error
-            .message
-            .contains("Failed to acquire lock after 4 attempts"),
-        "{error}"
-    );
+    for part in [
+        "Failed to acquire lock after 4 attempts in ",
+        "acquisition.maxRetries (3) was reached while another holder had the lock",
+        "or raise acquisition.maxRetries",
+    ] {
+        assert!(error.message.contains(part), "{error}");
+    }
 
     let cancel = CancellationToken::new();
     let request = HoldRequest {

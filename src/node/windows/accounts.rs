@@ -1,9 +1,9 @@
 //! Windows' own calls about accounts and who may change a file.
 
-use std::ffi::c_void;
+use std::ffi::{OsString, c_void};
 use std::io;
-use std::os::windows::ffi::OsStrExt;
-use std::path::Path;
+use std::os::windows::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
 use windows_sys::Win32::Foundation::{
@@ -15,16 +15,19 @@ use windows_sys::Win32::Security::Authorization::{
 };
 use windows_sys::Win32::Security::{
     ACCESS_ALLOWED_ACE, ACE_HEADER, ACL, DACL_SECURITY_INFORMATION, GetAce, GetTokenInformation,
-    OWNER_SECURITY_INFORMATION, PSID, SECURITY_ATTRIBUTES, TOKEN_QUERY, TOKEN_USER, TokenUser,
+    OWNER_SECURITY_INFORMATION, PSID, SECURITY_ATTRIBUTES, TOKEN_IMPERSONATE, TOKEN_QUERY,
+    TOKEN_USER, TokenUser,
 };
 use windows_sys::Win32::Storage::FileSystem::{
     CreateDirectoryW, DELETE, FILE_APPEND_DATA, FILE_DELETE_CHILD, FILE_WRITE_ATTRIBUTES,
     FILE_WRITE_DATA, FILE_WRITE_EA, WRITE_DAC, WRITE_OWNER,
 };
+use windows_sys::Win32::System::Com::CoTaskMemFree;
 use windows_sys::Win32::System::SystemServices::{
     ACCESS_ALLOWED_ACE_TYPE, ACCESS_DENIED_ACE_TYPE, MAXIMUM_ALLOWED,
 };
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
+use windows_sys::Win32::UI::Shell::{FOLDERID_LocalAppData, SHGetKnownFolderPath};
 
 use crate::backend::sqlite::accounts::Access;
 
@@ -43,24 +46,57 @@ const WRITE: u32 = FILE_WRITE_DATA
 
 /// The SID of the account that this process runs as.
 pub(super) fn user() -> io::Result<String> {
-    let mut token: HANDLE = null_mut();
-    // SAFETY: the first handle is always valid, the second is written to a variable of ours.
-    check(unsafe { OpenProcessToken(GetCurrentProcess(), TOKEN_QUERY, &raw mut token) })?;
+    let token = Token::of_this_process(TOKEN_QUERY)?;
     // Enough for the structure and the longest SID behind it, aligned for pointers.
     let mut answer = [0u64; 16];
     let size = size_of_val(&answer) as u32;
     let mut written = 0;
     // SAFETY: the token is open, and the buffer as large as is said.
-    let asked = check(unsafe {
+    check(unsafe {
         let answer = answer.as_mut_ptr().cast();
-        GetTokenInformation(token, TokenUser, answer, size, &raw mut written)
-    });
-    // SAFETY: it is ours and not used again.
-    unsafe { CloseHandle(token) };
-    asked?;
+        GetTokenInformation(token.0, TokenUser, answer, size, &raw mut written)
+    })?;
     // SAFETY: Windows has put this structure at the start of the buffer, whose alignment suffices;
     // its pointer goes into the same buffer.
     unsafe { text_of((*answer.as_ptr().cast::<TOKEN_USER>()).User.Sid) }
+}
+
+/// The folder for the data of local applications of the account that this process runs as. It is
+/// found by the token: without one Windows would consult the environment.
+pub(super) fn local_data() -> io::Result<PathBuf> {
+    let token = Token::of_this_process(TOKEN_QUERY | TOKEN_IMPERSONATE)?;
+    let mut text = null_mut();
+    // SAFETY: the token is open, the result goes into a variable of ours.
+    let result = unsafe { SHGetKnownFolderPath(&FOLDERID_LocalAppData, 0, token.0, &raw mut text) };
+    let folder = if result >= 0 && !text.is_null() {
+        // SAFETY: Windows has made this text, which ends with a zero.
+        Ok(PathBuf::from(OsString::from_wide(unsafe {
+            units_of(text)
+        })))
+    } else {
+        Err(io::Error::from_raw_os_error(result))
+    };
+    // SAFETY: it is ours, also after a failure, and not used again.
+    unsafe { CoTaskMemFree(text.cast()) };
+    folder
+}
+
+struct Token(HANDLE);
+
+impl Token {
+    fn of_this_process(rights: u32) -> io::Result<Self> {
+        let mut token: HANDLE = null_mut();
+        // SAFETY: the first handle is always valid, the second is written to a variable of ours.
+        check(unsafe { OpenProcessToken(GetCurrentProcess(), rights, &raw mut token) })?;
+        Ok(Self(token))
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        // SAFETY: it is ours and not used again.
+        unsafe { CloseHandle(self.0) };
+    }
 }
 
 pub(super) fn make_directory(path: &Path, descriptor: &str) -> io::Result<()> {
@@ -149,11 +185,17 @@ unsafe fn text_of(sid: PSID) -> io::Result<String> {
     check(unsafe { ConvertSidToStringSidW(sid, &raw mut text) })?;
     let _text = Local(text.cast());
     // SAFETY: Windows has made this text, which ends with a zero.
-    let units = unsafe {
+    Ok(String::from_utf16_lossy(unsafe { units_of(text) }))
+}
+
+/// # Safety
+/// The text must end with a zero, and outlive what is returned.
+unsafe fn units_of<'a>(text: *const u16) -> &'a [u16] {
+    // SAFETY: as the caller promises.
+    unsafe {
         let length = (0..).take_while(|&index| *text.add(index) != 0).count();
         std::slice::from_raw_parts(text, length)
-    };
-    Ok(String::from_utf16_lossy(units))
+    }
 }
 
 /// Memory that Windows has allocated for us.

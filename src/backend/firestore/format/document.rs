@@ -3,15 +3,23 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::value::ValueType;
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::{Document, Value};
+use firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
+use firestore::gcloud_sdk::google::firestore::v1::{Document, Value};
 use prost_types::Timestamp;
 
 use crate::backend::LockRecord;
 use crate::error::{Error, Result};
 use crate::lock::key::{KeyBudget, hashed_storage_key, storage_key};
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
-use crate::lock::{Fence, Key, LockId};
+use crate::lock::{Fence, HolderLabel, Key, LockId};
+
+/// This field exists only if the lock has a label.
+const HOLDER_LABEL: &str = "holderLabel";
+
+const BUDGET: KeyBudget = KeyBudget {
+    limit_bytes: 1500,
+    reserve_bytes: 0,
+};
 
 /// The ids of a key's two documents.
 pub(crate) struct DocumentIds {
@@ -23,16 +31,16 @@ impl DocumentIds {
     pub(crate) fn of(key: &Key) -> Result<Self> {
         let key = key.as_str();
         let lock = if is_document_id(key) {
-            storage_key("", key, KeyBudget::FIRESTORE)?
+            storage_key("", key, BUDGET)?
         } else {
-            hashed_storage_key("", key, KeyBudget::FIRESTORE)?
+            hashed_storage_key("", key, BUDGET)?
         };
-        let counter = storage_key("", &format!("fence:{lock}"), KeyBudget::FIRESTORE)?;
+        let counter = storage_key("", &format!("fence:{lock}"), BUDGET)?;
         Ok(Self { lock, counter })
     }
 }
 
-/// Whether Firestore takes `key` as a document id (its length is the budget's business).
+/// Returns whether Firestore accepts `key` as a document id. [`BUDGET`] limits its length.
 fn is_document_id(key: &str) -> bool {
     let reserved = key.len() >= 4 && key.starts_with("__") && key.ends_with("__");
     !key.contains('/') && key != "." && key != ".." && !reserved
@@ -42,7 +50,7 @@ fn is_document_id(key: &str) -> bool {
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
     pub(crate) name: String,
-    /// `None`: there was no such document.
+    /// `None` if there was no such document.
     pub(crate) version: Option<Timestamp>,
     fields: HashMap<String, Value>,
 }
@@ -59,7 +67,7 @@ impl Snapshot {
     pub(crate) fn found(document: Document) -> Self {
         Self {
             name: document.name,
-            // A server always sends it; without one no write can be made conditional on it.
+            // A server always sends it. With a default in its place every conditional write fails.
             version: Some(document.update_time.unwrap_or_default()),
             fields: document.fields,
         }
@@ -84,8 +92,8 @@ impl Snapshot {
         }
     }
 
-    /// When the lock in this document ends. A document without a readable end is no lock: nobody
-    /// could ever tell that it is over.
+    /// Returns when the lock in this document expires. A document without a readable expiry is no
+    /// lock, since it would never expire.
     pub(crate) fn expires_at_ms(&self) -> Option<u64> {
         self.number("expiresAtMs")
     }
@@ -94,7 +102,7 @@ impl Snapshot {
         self.live_for(now_ms).is_some()
     }
 
-    /// How long it counts as held, unless it is extended; nothing when it does not.
+    /// Returns how long the lock counts as held unless it is extended. `None` if it does not.
     pub(crate) fn live_for(&self, now_ms: u64) -> Option<Duration> {
         let expires_at_ms = self.expires_at_ms()?;
         is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS).then(|| {
@@ -103,17 +111,22 @@ impl Snapshot {
         })
     }
 
-    /// Whose lock it is, if that can be read.
+    /// Returns the holder's lockId, if it can be read.
     pub(crate) fn holder(&self) -> Option<&str> {
         self.text("lockId")
+    }
+
+    /// `None` if there is no label, or one that cannot be read.
+    pub(crate) fn label(&self) -> Option<HolderLabel> {
+        HolderLabel::from_stored(self.text(HOLDER_LABEL)?)
     }
 
     pub(crate) fn is_owned_by(&self, lock_id: LockId) -> bool {
         self.holder() == Some(lock_id.as_str())
     }
 
-    /// The last fence that was handed out: 0 when there is no counter yet. A counter that cannot
-    /// be read must not start again: fences would repeat.
+    /// Returns the last fence that was handed out, or 0 if there is no counter yet. A counter that
+    /// cannot be read is an error: starting again would repeat fences.
     pub(crate) fn counter(&self) -> Result<u64> {
         if self.version.is_none() {
             return Ok(0);
@@ -145,12 +158,13 @@ impl Snapshot {
             expires_at_ms: self.expires_at_ms().ok_or_else(damaged)?,
             acquired_at_ms: self.number("acquiredAtMs").ok_or_else(damaged)?,
             fence: Fence::parse(self.text("fence").ok_or_else(damaged)?)?,
+            label: self.label(),
         })
     }
 }
 
 pub(crate) fn lock_document(name: String, record: &LockRecord) -> Document {
-    document(
+    let mut document = document(
         name,
         [
             ("lockId", text(record.lock_id.as_str())),
@@ -159,7 +173,13 @@ pub(crate) fn lock_document(name: String, record: &LockRecord) -> Document {
             ("key", text(&record.key)),
             ("fence", text(&record.fence.to_string())),
         ],
-    )
+    );
+    if let Some(label) = &record.label {
+        document
+            .fields
+            .insert(HOLDER_LABEL.to_owned(), text(label.as_str()));
+    }
+    document
 }
 
 pub(crate) fn counter_document(name: String, fence: Fence, key: &str) -> Document {
@@ -169,7 +189,7 @@ pub(crate) fn counter_document(name: String, fence: Fence, key: &str) -> Documen
     )
 }
 
-/// For an update of that one field.
+/// A document for an update of that one field.
 pub(crate) fn expiry_document(name: String, expires_at_ms: u64) -> Document {
     document(name, [("expiresAtMs", number(expires_at_ms))])
 }

@@ -1,20 +1,20 @@
 //! Queries on the lock collection.
 
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::structured_query::field_filter::Operator;
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::structured_query::filter::FilterType;
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::structured_query::{
+use firestore::gcloud_sdk::google::firestore::v1::structured_query::field_filter::Operator;
+use firestore::gcloud_sdk::google::firestore::v1::structured_query::filter::FilterType;
+use firestore::gcloud_sdk::google::firestore::v1::structured_query::{
     CollectionSelector, Direction, FieldFilter, FieldReference, Filter, Order,
 };
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::value::ValueType;
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::{Cursor, StructuredQuery, Value};
+use firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
+use firestore::gcloud_sdk::google::firestore::v1::{Cursor, StructuredQuery, Value};
 
 use super::document::text;
 use crate::lock::LockId;
 
-/// More documents than this with one lockId are dealt with bit by bit.
+/// A query returns at most this many documents with one lockId; the rest are for the next one.
 const MAX_DUPLICATES: i32 = 100;
 
-/// All documents with this lockId: one, unless something went wrong.
+/// Selects all documents with this lockId. There is one, unless something else wrote to them.
 pub(crate) fn with_lock_id(collection: &str, lock_id: LockId) -> StructuredQuery {
     StructuredQuery {
         r#where: Some(Filter {
@@ -29,7 +29,7 @@ pub(crate) fn with_lock_id(collection: &str, lock_id: LockId) -> StructuredQuery
     }
 }
 
-/// The first documents by id, or the first after the one with this name.
+/// Selects the first documents by id, or those after the document with the name `after`.
 pub(crate) fn page(collection: &str, after: Option<String>, limit: i32) -> StructuredQuery {
     StructuredQuery {
         order_by: vec![Order {

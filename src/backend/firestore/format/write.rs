@@ -1,13 +1,11 @@
-//! Writes that are only carried out while a document is at the version that they were decided upon.
+//! Writes that succeed only if the document is still at the version that was read.
 
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::precondition::ConditionType;
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::write::Operation;
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::{
-    Document, DocumentMask, Precondition, Write,
-};
+use firestore::gcloud_sdk::google::firestore::v1::precondition::ConditionType;
+use firestore::gcloud_sdk::google::firestore::v1::write::Operation;
+use firestore::gcloud_sdk::google::firestore::v1::{Document, DocumentMask, Precondition, Write};
 use prost_types::Timestamp;
 
-/// Replaces the whole document, if it is still at `version` (`None`: if there still is none).
+/// Replaces the whole document if it is still at `version`. `None` means that it must not exist.
 pub(crate) fn set(document: Document, version: Option<Timestamp>) -> Write {
     write(Operation::Update(document), None, version)
 }

@@ -1,8 +1,8 @@
-//! Acquire: read the lock and its counter, then write both on condition that neither changed.
+//! Acquires a lock: reads the lock and its counter, then writes both if neither changed.
 //!
-//! This is the optimistic kind of Firestore transaction, as the web and mobile SDKs run it: the
-//! commit carries the versions that were read, so nothing is locked on the server in between. A
-//! process that dies half-way leaves nothing behind, and there is nothing to roll back.
+//! This is the optimistic kind of Firestore transaction that the web and mobile SDKs run: the commit
+//! carries the versions that were read, so nothing is locked on the server in between. If a process
+//! dies half-way, nothing is left behind and nothing has to be rolled back.
 
 use super::known::{Known, State};
 use crate::backend::firestore::FirestoreBackend;
@@ -18,14 +18,12 @@ use crate::lock::time::system_now_ms;
 impl FirestoreBackend {
     pub(crate) async fn run_acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
         let ids = DocumentIds::of(&request.key)?;
-        let session = self.client.session().await?;
+        let session = self.connections.session().await?;
         let names = Names {
             lock: self.lock_name(&session, &ids.lock),
-            counter: session
-                .connection
-                .document_name(&self.config.fence_collection, &ids.counter),
+            counter: session.document_name(&self.config.fence_collection, &ids.counter),
         };
-        let mut tries = Tries::until(session.deadline);
+        let mut tries = Tries::of(&session);
         loop {
             match self.try_acquire(&session, request, &names).await {
                 Ok(outcome) => return Ok(outcome),
@@ -47,6 +45,7 @@ impl FirestoreBackend {
             let holder = Holder {
                 free_in,
                 expires_at_ms,
+                label: lock.label(),
             };
             return Ok(AcquireOutcome::Locked(Some(holder)));
         }
@@ -57,6 +56,7 @@ impl FirestoreBackend {
             expires_at_ms: now_ms + request.ttl.ms(),
             acquired_at_ms: now_ms,
             fence,
+            label: request.label.clone(),
         };
         let count = set(
             counter_document(counter.name, fence, &record.key),

@@ -1,7 +1,7 @@
-//! Release and extend. The lockId is resolved to a document, by what this process knows or by a
-//! query; the write is conditional on the version in which ownership and liveness were verified.
+//! Releases and extends locks. The lockId is resolved to a document, from memory or by a query. The
+//! write is conditional on the version in which ownership and liveness were verified.
 
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::Write;
+use firestore::gcloud_sdk::google::firestore::v1::Write;
 use prost_types::Timestamp;
 
 use super::known::{Known, State};
@@ -37,13 +37,13 @@ impl Change {
     }
 }
 
-/// When the lock ends now (0: it is released), or why nothing was changed.
+/// The lock's new expiry (0 after a release), or why nothing was changed.
 type Changed = Result<u64, Miss>;
 
 impl FirestoreBackend {
     pub(crate) async fn run_change(&self, lock_id: LockId, change: Change) -> Result<Changed> {
-        let session = self.client.session().await?;
-        let mut tries = Tries::until(session.deadline);
+        let session = self.connections.session().await?;
+        let mut tries = Tries::of(&session);
         let mut document = None;
         loop {
             let tried = match (self.known.take(lock_id), &document) {
@@ -65,8 +65,8 @@ impl FirestoreBackend {
         }
     }
 
-    /// Without reading: the version says that the document is the one this process wrote, with
-    /// its lockId and expiry. `None` when it must be read after all.
+    /// Writes without reading: the version proves that the document is the one that this process
+    /// wrote, with its lockId and expiry. `None` if it has to be read after all.
     async fn change_known(
         &self,
         session: &Session<'_>,
@@ -86,7 +86,7 @@ impl FirestoreBackend {
             State::Unsettled(settle) => {
                 match session.commit(vec![Write::clone(settle)]).await {
                     Ok(_) => Ok(Some(Err(Miss::NotFound))),
-                    // Either it happened, or it cannot happen any more.
+                    // The acquire either took effect before, or can no longer take effect.
                     Err(Failure::Changed) => Ok(None),
                     Err(failure) => {
                         self.known.insert(lock_id, known, now_ms);
@@ -131,8 +131,8 @@ impl FirestoreBackend {
         }
     }
 
-    /// Expired duplicates are removed. Of several live ones none is touched: nobody can tell
-    /// which is meant.
+    /// Removes expired duplicates. If several are live, none is touched, since it is unknown which
+    /// one is meant.
     async fn change_duplicates(
         &self,
         session: &Session<'_>,

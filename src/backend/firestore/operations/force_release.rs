@@ -1,4 +1,4 @@
-//! Taking a lock away from whoever holds it.
+//! Releases a lock whoever holds it.
 
 use crate::backend::firestore::FirestoreBackend;
 use crate::backend::firestore::error::Failure;
@@ -11,9 +11,9 @@ use crate::lock::time::system_now_ms;
 
 impl FirestoreBackend {
     pub(crate) async fn run_force_release(&self, key: &Key) -> Result<bool> {
-        let session = self.client.session().await?;
+        let session = self.connections.session().await?;
         let name = self.lock_name(&session, &DocumentIds::of(key)?.lock);
-        let mut tries = Tries::until(session.deadline);
+        let mut tries = Tries::of(&session);
         loop {
             match try_force_release(&session, &name).await {
                 Ok(released) => return Ok(released),
@@ -23,7 +23,7 @@ impl FirestoreBackend {
     }
 }
 
-/// Only the version that was read is deleted; what changed meanwhile is looked at again.
+/// Deletes only the version that was read. If the document changed, the caller tries again.
 async fn try_force_release(session: &Session<'_>, name: &str) -> Result<bool, Failure> {
     let [lock] = session.read([name]).await?;
     let live = lock.is_live(system_now_ms());

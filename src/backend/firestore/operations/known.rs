@@ -1,10 +1,10 @@
-//! What this process knows of locks that it acquired: with it, release and extend need no query.
-//! Forgetting an entry is always safe.
+//! Remembers the documents of locks that this process acquired, so that release and extend need no
+//! query. Forgetting an entry is always safe.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::Write;
+use firestore::gcloud_sdk::google::firestore::v1::Write;
+use parking_lot::Mutex;
 use prost_types::Timestamp;
 
 use crate::lock::LockId;
@@ -22,10 +22,10 @@ pub(super) struct Known {
 
 #[derive(Debug, Clone)]
 pub(super) enum State {
-    /// Acquired, and the document is at this version unless somebody else changed it.
+    /// The lock was acquired. The document is at this version unless somebody else changed it.
     Held(Timestamp),
-    /// The acquire may have happened, or may happen yet. This write makes that impossible: it
-    /// changes the counter that the lost acquire expects unchanged. It fails if that is too late.
+    /// The acquire may have taken effect, or may still do so. This write prevents the latter: it
+    /// changes the counter that the lost acquire expects unchanged. It fails if it is too late.
     Unsettled(Box<Write>),
 }
 
@@ -40,7 +40,7 @@ struct Entries {
 
 impl KnownLocks {
     pub(super) fn insert(&self, lock_id: LockId, known: Known, now_ms: u64) {
-        let mut entries = self.lock();
+        let mut entries = self.0.lock();
         if entries.map.len() >= entries.sweep_at.max(FIRST_SWEEP) {
             entries
                 .map
@@ -52,13 +52,9 @@ impl KnownLocks {
         }
     }
 
-    /// Taken out: whoever changes the lock puts back what it then knows.
+    /// Removes the entry. The caller inserts a new one after it has changed the lock.
     pub(super) fn take(&self, lock_id: LockId) -> Option<Known> {
-        self.lock().map.remove(&lock_id)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().map.remove(&lock_id)
     }
 }
 
@@ -79,12 +75,12 @@ mod tests {
         for now_ms in 0..10_000 {
             locks.insert(LockId::generate(), known(now_ms), now_ms);
         }
-        assert!(locks.lock().map.len() <= 4 * FIRST_SWEEP);
+        assert!(locks.0.lock().map.len() <= 4 * FIRST_SWEEP);
         assert!(locks.take(kept).is_some());
         assert!(locks.take(kept).is_none());
         for _ in 0..MAX_ENTRIES + 10 {
             locks.insert(LockId::generate(), known(u64::MAX), 0);
         }
-        assert!(locks.lock().map.len() <= MAX_ENTRIES);
+        assert!(locks.0.lock().map.len() <= MAX_ENTRIES);
     }
 }

@@ -1,5 +1,5 @@
-//! The live locks of the collection, page by page in the order of their documents' ids. Expired
-//! documents are read too and left out, so a page may be shorter than asked for.
+//! Lists the live locks of the collection, page by page in the order of their documents' ids.
+//! Expired documents are read and left out, so a page may be shorter than requested.
 
 use crate::backend::Page;
 use crate::backend::firestore::FirestoreBackend;
@@ -12,11 +12,11 @@ const MAX_PAGE: usize = 500;
 
 impl FirestoreBackend {
     pub(crate) async fn run_list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
-        let session = self.client.session().await?;
+        let session = self.connections.session().await?;
         let limit = limit.clamp(1, MAX_PAGE);
         let after = after.map(|id| self.lock_name(&session, id));
         let query = page(&self.config.collection, after, limit as i32);
-        let mut tries = Tries::until(session.deadline);
+        let mut tries = Tries::of(&session);
         let found = loop {
             match session.query(query.clone()).await {
                 Ok(found) => break found,

@@ -1,4 +1,4 @@
-//! What is done with the documents.
+//! The operations on the documents.
 
 mod acquire;
 mod change;

@@ -1,4 +1,4 @@
-//! isLocked and lookup: one call each, nothing is written by the caller's way.
+//! `isLocked` and `lookup`: one call each. Only the cleanup in the background writes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,14 +12,14 @@ use crate::error::Result;
 use crate::lock::time::{TIME_TOLERANCE_MS, system_now_ms};
 use crate::lock::{Key, LockId};
 
-/// An expired document is left alone for so long: its owner's extend may be on its way.
+/// How long an expired document is left alone, since its holder's extend may be on its way.
 const CLEANUP_GUARD_MS: u64 = TIME_TOLERANCE_MS + 1000;
-/// What may be removed in the background at the same time.
+/// How many cleanups may run at the same time.
 const MAX_CLEANUPS: usize = 8;
 
 impl FirestoreBackend {
     pub(crate) async fn run_is_locked(&self, key: &Key) -> Result<bool> {
-        let session = self.client.session().await?;
+        let session = self.connections.session().await?;
         let lock = self.read_lock(&session, key).await?;
         let now_ms = system_now_ms();
         let live = lock.is_live(now_ms);
@@ -30,7 +30,7 @@ impl FirestoreBackend {
     }
 
     pub(crate) async fn run_lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
-        let session = self.client.session().await?;
+        let session = self.connections.session().await?;
         let lock = match query {
             LookupQuery::Key(key) => Some(self.read_lock(&session, key).await?),
             LookupQuery::LockId(lock_id) => self.find_lock(&session, *lock_id).await?,
@@ -47,7 +47,7 @@ impl FirestoreBackend {
         key: &Key,
     ) -> Result<Snapshot> {
         let name = self.lock_name(session, &DocumentIds::of(key)?.lock);
-        let mut tries = Tries::until(session.deadline);
+        let mut tries = Tries::of(session);
         loop {
             match session.read([&name]).await {
                 Ok([lock]) => return Ok(lock),
@@ -56,10 +56,10 @@ impl FirestoreBackend {
         }
     }
 
-    /// `None` also when several are live: nobody can tell which is meant.
+    /// Also returns `None` if several are live, since it is unknown which one is meant.
     async fn find_lock(&self, session: &Session<'_>, lock_id: LockId) -> Result<Option<Snapshot>> {
         let query = with_lock_id(&self.config.collection, lock_id);
-        let mut tries = Tries::until(session.deadline);
+        let mut tries = Tries::of(session);
         let mut found = loop {
             match session.query(query.clone()).await {
                 Ok(found) => break found,
@@ -74,8 +74,8 @@ impl FirestoreBackend {
         Ok(if found.len() == 1 { found.pop() } else { None })
     }
 
-    /// In the background; a failure is nobody's concern. Only ever the lock document that was
-    /// read, and only while it is unchanged.
+    /// Removes the document that was read in the background, if it is unchanged. Failures are
+    /// ignored: the document is expired either way.
     fn clean_up(&self, lock: Snapshot, now_ms: u64) {
         let long_over = lock
             .expires_at_ms()
@@ -87,9 +87,9 @@ impl FirestoreBackend {
             self.cleanups.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let (client, cleanups) = (Arc::clone(&self.client), Arc::clone(&self.cleanups));
+        let (connections, cleanups) = (Arc::clone(&self.connections), Arc::clone(&self.cleanups));
         tokio::spawn(async move {
-            if let Ok(session) = client.session().await {
+            if let Ok(session) = connections.session().await {
                 let _ = session.commit(vec![delete(lock.name, version)]).await;
             }
             cleanups.fetch_sub(1, Ordering::Relaxed);

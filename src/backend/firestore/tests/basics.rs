@@ -36,11 +36,11 @@ async fn a_lock_and_the_calls_it_takes() {
     assert!(
         matches!(extended, ExtendOutcome::Extended { expires_at_ms } if expires_at_ms >= before_ms + 90_000)
     );
-    let released = backend.release(held.lock_id).await.unwrap();
+    let released = backend.release(held.lock_id.into()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Released);
     assert_eq!(server.calls(), ["Commit"; 2]);
 
-    let again = backend.release(held.lock_id).await.unwrap();
+    let again = backend.release(held.lock_id.into()).await.unwrap();
     assert_eq!(again, ReleaseOutcome::Missed(Miss::NotFound));
     let gone = backend.extend(held.lock_id, ttl(1)).await.unwrap();
     assert_eq!(gone, ExtendOutcome::Missed(Miss::NotFound));
@@ -58,12 +58,12 @@ async fn locks_of_others_are_found_by_their_id() {
     assert!(matches!(extended, ExtendOutcome::Extended { .. }));
     assert_eq!(server.calls(), ["RunQuery", "Commit"]);
     // What `one` knows is out of date now; it notices and looks again.
-    let released = one.release(held.lock_id).await.unwrap();
+    let released = one.release(held.lock_id.into()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Released);
     assert_eq!(server.calls(), ["Commit", "BatchGetDocuments", "Commit"]);
-    let released = two.release(held.lock_id).await.unwrap();
+    let released = two.release(held.lock_id.into()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Missed(Miss::NotFound));
-    let unknown = two.release(LockId::generate()).await.unwrap();
+    let unknown = two.release(LockId::generate().into()).await.unwrap();
     assert_eq!(unknown, ReleaseOutcome::Missed(Miss::NotFound));
 }
 
@@ -79,14 +79,14 @@ async fn an_expired_lock_is_replaced_and_stays_lost() {
     let by_id = LookupQuery::LockId(held.lock_id);
     assert!(one.lookup(&by_id).await.unwrap().is_none());
     for backend in [&one, &two] {
-        let released = backend.release(held.lock_id).await.unwrap();
+        let released = backend.release(held.lock_id.into()).await.unwrap();
         assert_eq!(released, ReleaseOutcome::Missed(Miss::Expired));
         let extended = backend.extend(held.lock_id, ttl(1000)).await.unwrap();
         assert_eq!(extended, ExtendOutcome::Missed(Miss::Expired));
     }
     let next = acquire(&two, "a", 30_000).await.unwrap().unwrap();
     assert!(next.fence > held.fence);
-    let released = one.release(held.lock_id).await.unwrap();
+    let released = one.release(held.lock_id.into()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Missed(Miss::NotFound));
     assert!(one.is_locked(&key("a")).await.unwrap());
 }
@@ -179,7 +179,7 @@ async fn is_locked_cleans_up_only_when_told_to_and_only_what_is_long_over() {
         sleep_ms(5).await;
     }
     // Gone, not just expired, and the counter goes on.
-    let released = cleaning.release(held.lock_id).await.unwrap();
+    let released = cleaning.release(held.lock_id.into()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Missed(Miss::NotFound));
     let next = acquire(&plain, "a", 1).await.unwrap().unwrap();
     assert_eq!(next.fence.value(), 2);

@@ -35,7 +35,7 @@ async fn no_fence_is_lost_or_repeated() {
             tokio::spawn(async move {
                 loop {
                     if let Some(held) = acquire(&backend, "a", 30_000).await.unwrap() {
-                        let released = backend.release(held.lock_id).await.unwrap();
+                        let released = backend.release(held.lock_id.into()).await.unwrap();
                         assert_eq!(released, ReleaseOutcome::Released);
                         return held.fence.value();
                     }

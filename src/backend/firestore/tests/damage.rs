@@ -1,9 +1,9 @@
 //! Documents that something else wrote.
 
 use ValueType::{DoubleValue, IntegerValue, NullValue, StringValue};
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::value::ValueType;
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::write::Operation;
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::{Document, Value, Write};
+use firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
+use firestore::gcloud_sdk::google::firestore::v1::write::Operation;
+use firestore::gcloud_sdk::google::firestore::v1::{Document, Value, Write};
 
 use super::{Server, acquire, key, ttl};
 use crate::backend::firestore::FirestoreBackend;
@@ -15,9 +15,9 @@ use crate::lock::time::system_now_ms;
 
 async fn put(backend: &FirestoreBackend, path: &str, fields: &[(&str, ValueType)]) {
     let (collection, id) = path.split_once('/').unwrap();
-    let session = backend.client.session().await.unwrap();
+    let session = backend.connections.session().await.unwrap();
     let document = Document {
-        name: session.connection.document_name(collection, id),
+        name: session.document_name(collection, id),
         fields: fields
             .iter()
             .map(|(field, value)| {
@@ -75,7 +75,7 @@ async fn several_live_duplicates_are_left_alone() {
     );
     let extended = backend.extend(lock_id, ttl(1)).await.unwrap();
     assert_eq!(extended, ExtendOutcome::Missed(Miss::NotFound));
-    let released = backend.release(lock_id).await.unwrap();
+    let released = backend.release(lock_id.into()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Missed(Miss::NotFound));
     for live in ["a", "b"] {
         assert!(backend.is_locked(&key(live)).await.unwrap());
@@ -96,7 +96,7 @@ async fn expired_duplicates_are_removed() {
     put_lock(&backend, "c", lock_id, -5_000).await;
     let extended = backend.extend(lock_id, ttl(30_000)).await.unwrap();
     assert!(matches!(extended, ExtendOutcome::Extended { .. }));
-    let session = backend.client.session().await.unwrap();
+    let session = backend.connections.session().await.unwrap();
     let left = session.query(with_lock_id("locks", lock_id)).await.unwrap();
     assert_eq!(left.len(), 1);
     assert!(left[0].name.ends_with("/locks/a"));
@@ -104,7 +104,7 @@ async fn expired_duplicates_are_removed() {
     let expired = LockId::generate();
     put_lock(&backend, "d", expired, -5_000).await;
     put_lock(&backend, "e", expired, -5_000).await;
-    let released = backend.release(expired).await.unwrap();
+    let released = backend.release(expired.into()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Missed(Miss::Expired));
     assert!(
         session

@@ -1,11 +1,9 @@
 use std::time::Duration;
 
-use tokio::net::TcpListener;
-
 use super::firestore_faults::Fault;
 use super::{Server, acquire, key, request, sleep_ms};
-use crate::backend::firestore::{FirestoreBackend, FirestoreConfig};
-use crate::backend::{Backend, Miss, ReleaseOutcome, Warnings};
+use crate::backend::firestore::FirestoreBackend;
+use crate::backend::{Backend, Miss, ReleaseOutcome};
 use crate::error::{Error, ErrorCode};
 use crate::lock::LockId;
 
@@ -34,7 +32,7 @@ async fn a_silent_server_is_a_timeout_and_leaves_nothing() {
     let (lock_id, error) = failing_acquire(&backend).await;
     assert_eq!(error.code, ErrorCode::NetworkTimeout);
     assert!(error.outcome_unknown);
-    let undone = backend.release(lock_id).await.unwrap();
+    let undone = backend.release(lock_id.into()).await.unwrap();
     assert_eq!(undone, ReleaseOutcome::Missed(Miss::NotFound));
 
     // Nothing on the server is in the way: that would take 2 s.
@@ -49,7 +47,7 @@ async fn an_acquire_whose_answer_is_lost_can_be_undone() {
     let (lock_id, error) = failing_acquire(&backend).await;
     assert!(error.outcome_unknown);
     assert!(other.is_locked(&key("a")).await.unwrap());
-    let undone = backend.release(lock_id).await.unwrap();
+    let undone = backend.release(lock_id.into()).await.unwrap();
     assert_eq!(undone, ReleaseOutcome::Released);
     let next = acquire(&other, "a", 1000).await.unwrap().unwrap();
     assert_eq!(next.fence.value(), 2);
@@ -66,7 +64,7 @@ async fn an_undone_acquire_cannot_happen_later() {
     assert!(error.outcome_unknown);
     // Being turned away once does not make it forget what is to be done.
     server.faults.set("Commit", [Fault::Status(10)]);
-    let undone = backend.release(lock_id).await.unwrap();
+    let undone = backend.release(lock_id.into()).await.unwrap();
     assert_eq!(undone, ReleaseOutcome::Missed(Miss::NotFound));
     sleep_ms(3000).await;
     assert!(!backend.is_locked(&key("a")).await.unwrap());
@@ -93,6 +91,10 @@ async fn codes_become_lock_errors() {
     ];
     for (code, expected, name, unknown) in names {
         for (method, unknown) in [("BatchGetDocuments", false), ("Commit", unknown)] {
+            if (method, code) == ("BatchGetDocuments", 14) {
+                // It is tried again: see `away`.
+                continue;
+            }
             server.faults.set(method, [Fault::Status(code)]);
             let (_, error) = failing_acquire(&backend).await;
             assert_eq!(error.code, expected, "{method} {code}");
@@ -124,7 +126,7 @@ async fn an_answer_that_is_too_large_is_not_the_callers_fault() {
     let (lock_id, error) = failing_acquire(&backend).await;
     assert_eq!(error.code, ErrorCode::Internal);
     assert!(error.outcome_unknown);
-    let undone = backend.release(lock_id).await.unwrap();
+    let undone = backend.release(lock_id.into()).await.unwrap();
     assert_eq!(undone, ReleaseOutcome::Released);
 }
 
@@ -140,7 +142,7 @@ async fn collisions_are_retried_but_not_for_ever() {
     let held = acquire(&backend, "a", 30_000).await.unwrap().unwrap();
     assert_eq!(held.fence.value(), 1);
     server.faults.set("Commit", [Fault::Status(10)]);
-    let released = backend.release(held.lock_id).await.unwrap();
+    let released = backend.release(held.lock_id.into()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Released);
 
     let hasty = server.hasty_backend();
@@ -151,56 +153,4 @@ async fn collisions_are_retried_but_not_for_ever() {
         assert!(!error.outcome_unknown);
     }
     assert!(!backend.is_locked(&key("a")).await.unwrap());
-}
-
-#[tokio::test]
-async fn without_a_server_operations_fail_soon_and_work_when_it_is_back() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let config = FirestoreConfig {
-        project_id: Some("test".to_owned()),
-        emulator_host: Some(address.to_string()),
-        connect_timeout_ms: 200,
-        ..FirestoreConfig::default()
-    };
-    let backend = FirestoreBackend::open(config, Warnings::new(|_| {})).unwrap();
-    drop(listener);
-    let (_, refused) = failing_acquire(&backend).await;
-    assert_eq!(refused.code, ErrorCode::ServiceUnavailable);
-    assert!(!refused.outcome_unknown);
-    let place = place(&address.to_string());
-    assert!(refused.message.contains(&place), "{refused}");
-    assert!(backend.obstacle().is_none());
-
-    let server = Server::on(TcpListener::bind(address).await.unwrap());
-    assert!(acquire(&backend, "a", 1000).await.unwrap().is_some());
-    server.serving.abort();
-    let _ = server.serving.await;
-}
-
-#[tokio::test]
-async fn a_server_that_never_greets_is_a_timeout() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let config = FirestoreConfig {
-        project_id: Some("test".to_owned()),
-        // TLS, so that the handshake never ends.
-        host: Some(listener.local_addr().unwrap().to_string()),
-        credentials: Some(super::auth::service_account_key()),
-        connect_timeout_ms: 500,
-        ..FirestoreConfig::default()
-    };
-    let place = place(config.host.as_deref().unwrap());
-    let backend = FirestoreBackend::open(config, Warnings::new(|_| {})).unwrap();
-    assert!(backend.obstacle().is_none());
-    let mut failing = std::pin::pin!(failing_acquire(&backend));
-    let early = tokio::time::timeout(Duration::from_millis(20), &mut failing);
-    early.await.unwrap_err();
-    let obstacle = backend.obstacle().unwrap();
-    assert_eq!(obstacle.code, ErrorCode::ServiceUnavailable);
-    assert!(obstacle.message.contains(&place), "{obstacle}");
-    let (_, error) = failing.await;
-    assert_eq!(error.code, ErrorCode::NetworkTimeout);
-    assert!(!error.outcome_unknown);
-    assert!(error.message.contains(&place), "{error}");
-    assert!(backend.obstacle().is_none());
 }

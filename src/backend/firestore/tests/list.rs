@@ -61,7 +61,7 @@ async fn a_lock_is_taken_away_and_its_counter_stays() {
     assert!(two.force_release(&key("a")).await.unwrap());
     assert_eq!(server.calls(), ["BatchGetDocuments", "Commit"]);
     assert!(!two.force_release(&key("a")).await.unwrap());
-    let released = one.release(held.lock_id).await.unwrap();
+    let released = one.release(held.lock_id.into()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Missed(Miss::NotFound));
     let next = acquire(&two, "a", 30_000).await.unwrap().unwrap();
     assert_eq!(next.fence.value(), 2);

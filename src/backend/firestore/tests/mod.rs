@@ -1,6 +1,7 @@
 //! Against the emulator, in this process, with a switchboard for faults in front of it.
 
 mod auth;
+mod away;
 mod basics;
 mod contention;
 mod damage;
@@ -9,7 +10,6 @@ mod faults;
 mod firestore_faults;
 mod list;
 mod token_server;
-mod tokens;
 mod watch;
 mod watch_faults;
 mod wire;
@@ -55,6 +55,12 @@ impl Server {
             warnings: Arc::default(),
             serving,
         }
+    }
+
+    /// It and its connections are gone, and with them all that was stored.
+    async fn stop(self) {
+        self.serving.abort();
+        let _ = self.serving.await;
     }
 
     fn config(&self) -> FirestoreConfig {
@@ -110,6 +116,8 @@ fn request(text: &str, ttl_ms: u32) -> AcquireRequest {
         key: key(text),
         lock_id: LockId::generate(),
         ttl: ttl(ttl_ms),
+        label: None,
+        caller: 0,
     }
 }
 

@@ -61,6 +61,12 @@ impl TokenServer {
     }
 
     pub fn token_for(text: &str, seconds: u64) -> String {
-        json!({"access_token": text, "token_type": "Bearer", "expires_in": seconds}).to_string()
+        json!({
+            "access_token": text,
+            "token_type": "Bearer",
+            "expires_in": seconds,
+            "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+        })
+        .to_string()
     }
 }

@@ -50,7 +50,7 @@ async fn a_release_by_another_is_told() {
     for _ in 0..3 {
         let held = acquire(&one, "a", 30_000).await.unwrap().unwrap();
         not_told(&mut watch).await;
-        one.release(held.lock_id).await.unwrap();
+        one.release(held.lock_id.into()).await.unwrap();
         told(&mut watch).await;
         acquire(&one, "a", 30_000).await.unwrap().unwrap();
         not_told(&mut watch).await;
@@ -69,7 +69,7 @@ async fn what_happens_between_two_calls_is_not_forgotten() {
     let held = acquire(&one, "a", 30_000).await.unwrap().unwrap();
     let mut watch = watch(&two, "a");
     not_told(&mut watch).await;
-    one.release(held.lock_id).await.unwrap();
+    one.release(held.lock_id.into()).await.unwrap();
     sleep_ms(100).await;
     told(&mut watch).await;
 }
@@ -151,7 +151,7 @@ async fn any_number_of_watches_share_one_stream() {
     for (watches, held) in watches.iter_mut().zip(held) {
         let [_, dropped, _] = watches;
         *dropped = watch(&two, "elsewhere");
-        one.release(held.lock_id).await.unwrap();
+        one.release(held.lock_id.into()).await.unwrap();
         let [first, _, last] = watches;
         told(first).await;
         told(last).await;
@@ -174,7 +174,7 @@ async fn a_watch_may_be_given_up_at_any_time() {
     }
     let mut last = watch(&two, "a");
     not_told(&mut last).await;
-    one.release(held.lock_id).await.unwrap();
+    one.release(held.lock_id.into()).await.unwrap();
     told(&mut last).await;
 }
 
@@ -188,7 +188,7 @@ async fn no_release_is_missed() {
             [6_000, 4_000].map(|most| Duration::from_micros(rand::rng().random_range(0..most)));
         let releasing = async {
             tokio::time::sleep(before_release).await;
-            one.release(held.lock_id).await.unwrap();
+            one.release(held.lock_id.into()).await.unwrap();
         };
         let waiting = async {
             tokio::time::sleep(before_attempt).await;
@@ -202,7 +202,7 @@ async fn no_release_is_missed() {
             }
         };
         let ((), held) = tokio::join!(releasing, waiting);
-        two.release(held.lock_id).await.unwrap();
+        two.release(held.lock_id.into()).await.unwrap();
     }
 }
 
@@ -222,7 +222,7 @@ async fn a_release_is_told_about_when_the_releaser_has_its_answer() {
         let released = async {
             // Long enough for the push of the acquire.
             sleep_ms(2).await;
-            one.release(held.lock_id).await.unwrap();
+            one.release(held.lock_id.into()).await.unwrap();
             Instant::now()
         };
         let (told_at, released_at) = tokio::join!(told, released);

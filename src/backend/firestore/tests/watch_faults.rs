@@ -39,7 +39,7 @@ async fn a_stream_that_is_cut_is_replaced() {
         wire.cut();
         // Still locked: no reason to try.
         not_told(&mut watch).await;
-        other.release(held.lock_id).await.unwrap();
+        other.release(held.lock_id.into()).await.unwrap();
         told(&mut watch).await;
     }
 }
@@ -54,7 +54,7 @@ async fn a_release_while_the_stream_is_away_is_told_afterwards() {
     not_told(&mut watch).await;
     wire.set_down(true);
     not_told(&mut watch).await;
-    other.release(held.lock_id).await.unwrap();
+    other.release(held.lock_id.into()).await.unwrap();
     not_told(&mut watch).await;
     wire.set_down(false);
     told(&mut watch).await;

@@ -1,8 +1,9 @@
-//! The documents that somebody waits for, by id.
+//! The documents that have waiters, by id.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::sight::Sight;
@@ -14,22 +15,22 @@ pub(super) struct Documents(Mutex<State>);
 struct State {
     watched: HashMap<Arc<str>, Document>,
     last_target: i32,
-    /// Whether somebody listens, or is about to.
+    /// Whether the watcher's task is running.
     listening: bool,
 }
 
 struct Document {
-    /// What it is called on a stream. Another one each time that the document is watched anew, so
-    /// that what was said before is said again.
+    /// The document's id on a stream. It changes each time the document is watched anew, so that the
+    /// server sends its state again.
     target: i32,
     watches: usize,
     sight: watch::Sender<Sight>,
 }
 
 impl Documents {
-    /// One more waits. Also whether it is up to the caller to have somebody listen.
+    /// Adds a waiter. Also returns whether the caller has to start the watcher's task.
     pub(super) fn join(&self, id: &Arc<str>) -> (watch::Receiver<Sight>, bool) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let next_target = state.last_target % i32::MAX + 1;
         let mut is_new = false;
         let document = state.watched.entry(Arc::clone(id)).or_insert_with(|| {
@@ -49,7 +50,7 @@ impl Documents {
     }
 
     pub(super) fn leave(&self, id: &str) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if let Some(document) = state.watched.get_mut(id) {
             document.watches -= 1;
             if document.watches == 0 {
@@ -58,9 +59,9 @@ impl Documents {
         }
     }
 
-    /// What a stream should have.
+    /// Returns the targets that a stream should have.
     pub(super) fn targets(&self) -> HashMap<i32, Arc<str>> {
-        let state = self.lock();
+        let state = self.0.lock();
         let watched = state.watched.iter();
         watched
             .map(|(id, document)| (document.target, Arc::clone(id)))
@@ -68,8 +69,8 @@ impl Documents {
     }
 
     pub(super) fn update(&self, id: &str, change: impl FnOnce(&mut Sight)) {
-        let sight = self.lock().watched.get(id).map(|it| it.sight.clone());
-        // Waiters are woken without the lock.
+        let sight = self.0.lock().watched.get(id).map(|it| it.sight.clone());
+        // The mutex is not held while waiters are woken.
         if let Some(sight) = sight {
             sight.send_modify(change);
         }
@@ -77,7 +78,7 @@ impl Documents {
 
     pub(super) fn forget_all(&self) {
         let sights: Vec<_> = {
-            let state = self.lock();
+            let state = self.0.lock();
             let watched = state.watched.values();
             watched.map(|document| document.sight.clone()).collect()
         };
@@ -86,17 +87,13 @@ impl Documents {
         }
     }
 
-    /// Nobody listens any more, if nobody waits any more.
+    /// Marks the watcher's task as ended if there are no waiters, and returns whether it did.
     pub(super) fn stop_if_unwatched(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let unwatched = state.watched.is_empty();
         if unwatched {
             state.listening = false;
         }
         unwatched
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

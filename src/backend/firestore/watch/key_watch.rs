@@ -1,4 +1,4 @@
-//! What a waiter holds: the lock document of one key, as long as it is of interest.
+//! The watch that a waiter holds on the lock document of its key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) struct KeyWatch {
 
 struct Joined {
     sight: Receiver<Sight>,
-    /// The news that the waiter knows, and since when.
+    /// The last news that the waiter was told, and when.
     told: u64,
     told_at: Option<Instant>,
 }

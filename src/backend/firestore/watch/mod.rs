@@ -1,12 +1,11 @@
-//! Waiting without asking again and again: the server is asked to tell of changes to the lock
-//! documents that somebody waits for.
+//! Waiting without polling: the server reports changes to the lock documents that have waiters.
 //!
-//! - [`watcher`] one for each backend: when to listen, and how soon again
-//! - [`stream`] one `Listen` stream for all documents
-//! - [`documents`] which these are, [`sight`] what is known of each
-//! - [`key_watch`] what a waiter holds
+//! - [`watcher`] decides when to listen and when to reconnect
+//! - [`stream`] is the one `Listen` stream for all documents
+//! - [`documents`] lists them, [`sight`] is what is known about each
+//! - [`key_watch`] is what a waiter holds
 //!
-//! Every push is a billed read, so there is none for a document that nobody waits for.
+//! Every push is a billed read, so only documents with waiters are watched.
 
 mod documents;
 mod key_watch;

@@ -6,13 +6,13 @@ use tokio::time::Instant;
 
 use crate::backend::firestore::format::Snapshot;
 
-/// Too far away to be computed with; an attempt before its time does no harm.
+/// Caps an expiry so that the clock cannot overflow. An attempt before the real expiry does no harm.
 const FAR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 #[derive(Default)]
 pub(super) struct Sight {
     state: State,
-    /// Grows with everything after which an attempt makes sense.
+    /// Incremented by every change after which another attempt makes sense.
     news: u64,
 }
 
@@ -30,13 +30,13 @@ enum State {
 }
 
 impl Sight {
-    /// The document is like this now.
+    /// Records the current content of the document.
     pub(super) fn see(&mut self, document: &Snapshot, now_ms: u64) {
         let Some(live_for) = document.live_for(now_ms) else {
             return self.see_free();
         };
         let holder = document.holder().map(str::to_owned);
-        // The same holder as before has extended its lock: nothing to be had.
+        // If the holder is the same, it has extended its lock: an attempt would be refused.
         if matches!(&self.state, State::Locked { holder: before, .. } if *before != holder) {
             self.news += 1;
         }
@@ -50,14 +50,14 @@ impl Sight {
         self.news += 1;
     }
 
-    /// All there is to say of the document has been said.
+    /// The server has sent everything about the document: if it sent nothing, there is no document.
     pub(super) fn complete(&mut self) {
         if matches!(self.state, State::Unknown) {
             self.see_free();
         }
     }
 
-    /// Nobody tells of changes any more.
+    /// The stream is gone, so what is known may be out of date.
     pub(super) fn forget(&mut self) {
         self.state = State::Unknown;
     }
@@ -66,7 +66,7 @@ impl Sight {
         self.news
     }
 
-    /// From when on the lock can be had, as far as is known.
+    /// Returns when the lock becomes free, as far as is known.
     pub(super) fn free_at(&self) -> Option<Instant> {
         match self.state {
             State::Unknown => None,

@@ -1,18 +1,14 @@
-//! One `Listen` stream for all documents that somebody waits for.
+//! The one `Listen` stream for all documents that have waiters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use firestore::gcloud_sdk::google::firestore::v1::listen_request::TargetChange as Change;
+use firestore::gcloud_sdk::google::firestore::v1::listen_response::ResponseType;
+use firestore::gcloud_sdk::google::firestore::v1::target::{DocumentsTarget, TargetType};
+use firestore::gcloud_sdk::google::firestore::v1::target_change::TargetChangeType;
+use firestore::gcloud_sdk::google::firestore::v1::{ListenRequest, Target, TargetChange};
 use futures_util::stream::poll_fn;
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::listen_request::TargetChange as Change;
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::listen_response::ResponseType;
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::target::{
-    DocumentsTarget, TargetType,
-};
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::target_change::TargetChangeType;
-use googleapis_tonic_google_firestore_v1::google::firestore::v1::{
-    ListenRequest, Target, TargetChange,
-};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, timeout};
 use tonic::Code;
@@ -21,16 +17,16 @@ use super::at;
 use super::documents::Documents;
 use super::sight::Sight;
 use super::watcher::Listening;
-use crate::backend::firestore::client::Connection;
+use crate::backend::firestore::connections::Connection;
 use crate::backend::firestore::format::Snapshot;
 use crate::lock::time::system_now_ms;
 
-/// Why a stream is over.
+/// Why a stream ended.
 pub(super) enum Ended {
-    /// Nobody waits, and has not for a while.
+    /// There have been no waiters for a while.
     Unwatched,
     Lost,
-    /// Asking again would be answered the same way.
+    /// The server refuses to listen, and would refuse again.
     Refused(Code),
 }
 
@@ -47,7 +43,7 @@ impl Ended {
     }
 }
 
-/// Tells waiters of changes until there are no waiters or nothing more is heard.
+/// Notifies waiters of changes until there are no waiters or the stream ends.
 pub(super) async fn listen(listening: &Listening, connection: &Connection) -> Ended {
     let limit = listening.config.operation_timeout();
     let (requests, mut queue) = unbounded_channel();
@@ -58,7 +54,7 @@ pub(super) async fn listen(listening: &Listening, connection: &Connection) -> En
         requests,
         targets: HashMap::new(),
     };
-    // Before it is opened: a server need not answer before it is asked something.
+    // The first request comes before the stream is opened: a server may send nothing before it.
     stream.update();
     let requests = poll_fn(move |context| queue.poll_recv(context));
     let mut client = connection.client.clone();
@@ -99,16 +95,16 @@ pub(super) async fn listen(listening: &Listening, connection: &Connection) -> En
 struct Stream<'a> {
     documents: &'a Documents,
     connection: &'a Connection,
-    /// What the names of lock documents begin with.
+    /// The prefix of the names of lock documents.
     collection: String,
     requests: UnboundedSender<ListenRequest>,
-    /// What the server was asked to tell of.
+    /// The targets that the server was asked to watch.
     targets: HashMap<i32, Arc<str>>,
 }
 
 impl Stream<'_> {
-    /// Asks for the documents that somebody waits for now. Whether there is something new to be
-    /// heard.
+    /// Adds and removes targets so that they are the documents with waiters. Returns whether any was
+    /// added, so that an answer is due.
     fn update(&mut self) -> bool {
         let wanted = self.documents.targets();
         for target in self.targets.keys() {
@@ -134,7 +130,7 @@ impl Stream<'_> {
     }
 
     fn ask(&self, change: Change) {
-        // When the stream is gone, its end is about to be heard.
+        // If the stream is gone, the caller's loop is about to see its end.
         let _ = self.requests.send(ListenRequest {
             database: self.connection.database.clone(),
             target_change: Some(change),
@@ -181,7 +177,7 @@ impl Stream<'_> {
         }
     }
 
-    /// No targets means all of them.
+    /// An empty list means all targets.
     fn update_sights(&self, targets: &[i32], change: fn(&mut Sight)) {
         if targets.is_empty() {
             for id in self.targets.values() {

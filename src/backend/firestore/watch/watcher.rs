@@ -1,8 +1,9 @@
-//! When to listen: while somebody waits, and a little longer.
+//! Decides when to listen: while there are waiters, and a little longer.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
@@ -14,25 +15,25 @@ use super::key_watch::KeyWatch;
 use super::sight::Sight;
 use super::stream::{self, Ended};
 use crate::backend::firestore::FirestoreConfig;
-use crate::backend::firestore::client::Client;
+use crate::backend::firestore::connections::Connections;
 use crate::backend::firestore::error::code_name;
 use crate::backend::firestore::retry::back_off;
 use crate::backend::{Warnings, Watch};
 
 const MAX_BACK_OFF: Duration = Duration::from_secs(10);
-/// A stream that lasted so long was a good one: the next is opened soon after it ends.
+/// A stream that lasted this long counts as a success: its end does not slow down the next one.
 const STEADY: Duration = Duration::from_secs(30);
 
-/// How long things last; tests are less patient.
+/// The delays of watching, which tests shorten.
 pub(crate) struct WatchPolicy {
-    /// A stream without documents stays open for so long: waiters often come back.
+    /// How long a stream without documents stays open, because waiters often come back.
     pub(crate) linger: Duration,
-    /// A server that does not let us listen is asked again after so long.
+    /// How long to wait before asking again a server that refuses to listen.
     pub(crate) retry_refused: Duration,
-    /// Between two pushes somebody may have had the lock, which the server need not tell: one that
-    /// seems to be free for so long is worth another attempt.
+    /// How long a lock seems free before it is worth another attempt. Somebody may have held it
+    /// between two pushes, and the server need not report that.
     pub(crate) second_look: Duration,
-    /// Whether a person wants to be told why there are no pushes.
+    /// Whether to print why there are no pushes.
     pub(crate) debug: bool,
 }
 
@@ -47,15 +48,15 @@ impl WatchPolicy {
     }
 }
 
-/// One for each backend; nothing goes on when it is dropped.
+/// The watcher of one backend. Its task ends when it is dropped.
 pub(crate) struct Watcher(Arc<Listening>);
 
-/// What waiters, the watcher and its task share.
+/// The state that waiters, the watcher and its task share.
 pub(super) struct Listening {
-    client: Weak<Client>,
+    connections: Weak<Connections>,
     pub(super) config: Arc<FirestoreConfig>,
     pub(super) documents: Documents,
-    /// Documents have come or gone.
+    /// Notified when documents are added or removed.
     pub(super) updated: Notify,
     pub(super) policy: WatchPolicy,
     closed: CancellationToken,
@@ -63,7 +64,8 @@ pub(super) struct Listening {
     warnings: Warnings,
 }
 
-/// Kept when nobody waits: who comes next is not to be hastier.
+/// How often to reconnect. It is kept while there are no waiters, so that the next waiter does not
+/// reconnect sooner.
 #[derive(Default)]
 struct Pace {
     failures: u32,
@@ -72,10 +74,14 @@ struct Pace {
 }
 
 impl Watcher {
-    pub(crate) fn new(client: &Arc<Client>, warnings: Warnings, policy: WatchPolicy) -> Self {
+    pub(crate) fn new(
+        connections: &Arc<Connections>,
+        warnings: Warnings,
+        policy: WatchPolicy,
+    ) -> Self {
         Self(Arc::new(Listening {
-            client: Arc::downgrade(client),
-            config: Arc::clone(&client.config),
+            connections: Arc::downgrade(connections),
+            config: Arc::clone(&connections.config),
             documents: Documents::default(),
             updated: Notify::new(),
             policy,
@@ -122,15 +128,16 @@ impl Listening {
     async fn run(&self) {
         while self.wait_for_turn().await {
             let started = Instant::now();
-            let Some(client) = self.client.upgrade() else {
+            let Some(connections) = self.connections.upgrade() else {
                 return;
             };
-            let ended = match client.connection().await {
+            let ended = match connections.connection().await {
                 Ok(connection) => {
-                    drop(client);
+                    let place = connections.dialer.place();
+                    drop(connections);
                     let ended = stream::listen(self, &connection).await;
                     if let Ended::Refused(code) = ended {
-                        self.tell_of_refusal(&connection.place, code);
+                        self.tell_of_refusal(&place, code);
                     }
                     ended
                 }
@@ -141,9 +148,9 @@ impl Listening {
         }
     }
 
-    /// `false` when nobody waits any more.
+    /// Waits until a stream may be opened. Returns `false` if there are no waiters left.
     async fn wait_for_turn(&self) -> bool {
-        let not_before = self.pace().not_before;
+        let not_before = self.pace.lock().not_before;
         loop {
             if self.documents.stop_if_unwatched() {
                 return false;
@@ -160,7 +167,7 @@ impl Listening {
 
     fn set_pace(&self, ended: &Ended, started: Instant) {
         let now = Instant::now();
-        let mut pace = self.pace();
+        let mut pace = self.pace.lock();
         if now - started > STEADY {
             pace.failures = 0;
         }
@@ -177,12 +184,8 @@ impl Listening {
         };
     }
 
-    fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn tell_of_refusal(&self, place: &str, code: Code) {
-        if self.policy.debug && !std::mem::replace(&mut self.pace().refusal_told, true) {
+        if self.policy.debug && !std::mem::replace(&mut self.pace.lock().refusal_told, true) {
             self.warnings.warn(&format!(
                 "{place} does not let this client listen for changes ({}): waiting callers try again and again instead",
                 code_name(code)

@@ -5,6 +5,11 @@ use crate::error::Result;
 use crate::lock::Key;
 use crate::lock::key::{KeyBudget, hashed_storage_key, storage_key};
 
+const BUDGET: KeyBudget = KeyBudget {
+    limit_bytes: 1700,
+    reserve_bytes: 0,
+};
+
 pub(crate) struct StoredKey {
     /// What locks are found by.
     pub key: String,
@@ -22,7 +27,7 @@ impl StoredKey {
             });
         }
         Ok(Self {
-            key: storage_key("", user_key, KeyBudget::POSTGRES)?,
+            key: storage_key("", user_key, BUDGET)?,
             user_key: user_key.to_owned(),
         })
     }
@@ -40,7 +45,7 @@ pub(crate) fn original(key: &str, user_key: &str) -> String {
 }
 
 fn hashed(key: &str) -> Result<String> {
-    hashed_storage_key("", key, KeyBudget::POSTGRES)
+    hashed_storage_key("", key, BUDGET)
 }
 
 #[cfg(test)]

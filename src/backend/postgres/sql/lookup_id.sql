@@ -1,5 +1,6 @@
 -- $1 lockId. One statement reads one version of one row: it cannot see half a change.
-SELECT key, user_key, lock_id, expires_at_ms, acquired_at_ms, fence
-FROM syncguard_locks
+SELECT key, user_key, lock_id, expires_at_ms, acquired_at_ms, fence,
+    to_jsonb(lock) ->> 'holder_label' AS holder_label
+FROM syncguard_locks AS lock
 WHERE lock_id = $1::text
     AND expires_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 1000

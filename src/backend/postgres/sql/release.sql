@@ -12,7 +12,7 @@ released AS (
     DELETE FROM syncguard_locks USING relaxed
     WHERE lock_id = $1::text
         AND expires_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 1000
-    RETURNING tell_waiters
+    RETURNING notify_waiters
 )
 SELECT CASE
     WHEN EXISTS (SELECT FROM released) THEN 'done'

@@ -1,5 +1,5 @@
--- $1 lock table, $2 fence table, as quoted names. What the server is like, and which rights on the
--- tables are missing: none where a table is.
+-- $1 lock table, $2 fence table, as quoted names. Returns facts about the server, and which rights on
+-- the tables are missing. For a table that does not exist no missing rights are reported.
 SELECT
     current_setting('server_version'),
     pg_is_in_recovery(),
@@ -17,4 +17,6 @@ SELECT
         WHERE NOT has_table_privilege(to_regclass($2::text), wanted)
     ),
     has_function_privilege('pg_notify(text, text)', 'EXECUTE')
-        AND has_function_privilege('pg_try_advisory_xact_lock(int4, int4)', 'EXECUTE')
+        AND has_function_privilege('pg_try_advisory_xact_lock(int4, int4)', 'EXECUTE'),
+    has_function_privilege('pg_advisory_xact_lock(int4, int4)', 'EXECUTE')
+        AND has_function_privilege('pg_try_advisory_xact_lock_shared(int8)', 'EXECUTE')

@@ -1,27 +1,42 @@
-//! Making the tables.
+//! Creates the tables and finds out what is missing.
 
 use std::time::Duration;
 
 use tokio_postgres::SimpleQueryRow;
 
-use super::statements::{self, Arg, COUNTERS, LOCKS};
-use super::table::Table;
-use crate::backend::postgres::client::Client;
-use crate::backend::postgres::connect::{Session, first_of};
+use super::statements::{self, ADVISORY_LOCK_CLASS, Arg, COUNTERS, LOCKS};
+use crate::backend::postgres::config::Checked;
+use crate::backend::postgres::connection::{Connection, first_of};
+use crate::backend::postgres::connections::Connections;
+use crate::backend::postgres::error;
 use crate::error::Result;
 
+/// The column for holder labels. Programs that insert by column names, as all that share these tables
+/// do, need not know about it. Adding a column that may be null does not touch any row.
+const LABEL_COLUMN: &str = "
+-- Who holds a lock: its lockId, a space, and the label that the holder gave itself.
+ALTER TABLE syncguard_locks ADD COLUMN IF NOT EXISTS holder_label TEXT;
+";
+const HAS_LABEL_COLUMN: &str = " AND EXISTS (
+    SELECT FROM pg_attribute
+    WHERE attrelid = to_regclass($1::text) AND attname = 'holder_label' AND NOT attisdropped
+)";
+
 pub(crate) struct Schema {
-    is_there: String,
+    is_set_up: String,
     report: String,
-    create: String,
+    create_tables: String,
+    timeout: Duration,
 }
 
 impl Schema {
-    pub(crate) fn new(locks: &Table, counters: &Table, timeout: Duration) -> Self {
+    pub(crate) fn new(config: &Checked) -> Self {
+        let (locks, counters) = (&config.locks, &config.counters);
         let (quoted_locks, quoted_counters) = (locks.quoted(), counters.quoted());
         let names = [Arg::Text(&quoted_locks), Arg::Text(&quoted_counters)];
-        // A table's name follows a space in that file; it is also a part of the indexes' names.
-        let tables = include_str!("schema.sql")
+        // In that file a space precedes the name of a table, which is also a part of index names.
+        let label = if config.labelled { LABEL_COLUMN } else { "" };
+        let tables = format!("{}{label}", include_str!("schema.sql"))
             .replace(&format!(" {COUNTERS}"), &format!(" {quoted_counters}"))
             .replace(&format!(" {LOCKS}"), &format!(" {quoted_locks}"))
             .replace(
@@ -34,37 +49,64 @@ impl Schema {
             );
         Self {
             report: statements::filled_in(include_str!("report.sql"), &names),
-            is_there: statements::filled_in(include_str!("is_set_up.sql"), &names),
-            // Those who come at the same time wait: two CREATE … IF NOT EXISTS at once can fail.
-            create: format!(
-                "SET LOCAL statement_timeout={};\n\
-                 SELECT pg_advisory_xact_lock(hashtext('syncguard setupSchema'));\n{tables}",
-                timeout.as_millis()
+            is_set_up: statements::filled_in(
+                &format!(
+                    "{}{}",
+                    include_str!("is_set_up.sql"),
+                    if config.labelled {
+                        HAS_LABEL_COLUMN
+                    } else {
+                        ""
+                    }
+                ),
+                &names,
             ),
+            create_tables: tables,
+            timeout: config.operation_timeout,
         }
     }
 
-    /// The row of `report.sql`, and whether nothing is left to be made.
-    pub(crate) async fn report(&self, client: &Client) -> Result<(Option<SimpleQueryRow>, bool)> {
+    /// The statements that create the tables. They change nothing if the tables exist.
+    pub(crate) fn sql(&self) -> &str {
+        &self.create_tables
+    }
+
+    /// Returns the row of `report.sql`, and whether everything has been created.
+    pub(crate) async fn report(
+        &self,
+        connections: &Connections,
+    ) -> Result<(Option<SimpleQueryRow>, bool)> {
         let mut answer = (None, false);
-        client
-            .alone(async |session: &Session| {
-                answer.0 = session.ask(&self.report).await?.pop();
-                answer.1 = first_of(&session.ask(&self.is_there).await?) == Some("t");
+        connections
+            .with_dedicated(async |connection: &Connection| {
+                answer.0 = connection.query(&self.report).await?.pop();
+                answer.1 = first_of(&connection.query(&self.is_set_up).await?) == Some("t");
                 Ok(())
             })
             .await?;
         Ok(answer)
     }
 
-    /// Does nothing when everything is there: a role that may not create tables can call it too.
-    pub(crate) async fn create(&self, client: &Client) -> Result<()> {
-        client
-            .alone(async |session: &Session| {
-                if first_of(&session.ask(&self.is_there).await?) != Some("t") {
-                    session.ask(&self.create).await?;
+    /// Creates what is missing. If nothing is, a role that may not create tables can call it too.
+    pub(crate) async fn create(&self, connections: &Connections) -> Result<()> {
+        // The advisory lock makes concurrent calls wait: two CREATE … IF NOT EXISTS at once can fail.
+        let create = format!(
+            "SET LOCAL statement_timeout={};\n\
+             SELECT pg_advisory_xact_lock({ADVISORY_LOCK_CLASS}, hashtext('syncguard setupSchema'));\n{}",
+            self.timeout.as_millis(),
+            self.create_tables
+        );
+        connections
+            .with_dedicated(async |connection: &Connection| {
+                if first_of(&connection.query(&self.is_set_up).await?) == Some("t") {
+                    return Ok(());
                 }
-                Ok(())
+                match connection.query(&create).await {
+                    // An earlier version, which takes another advisory lock, was faster.
+                    Err(error) if error::exists_already(&error) => connection.query(&create).await,
+                    created => created,
+                }
+                .map(drop)
             })
             .await
     }

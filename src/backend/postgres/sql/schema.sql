@@ -1,5 +1,5 @@
--- The tables of SyncGuard for PostgreSQL, under their default names. setupSchema() runs this file;
--- it can as well be run by hand: psql --single-transaction -f schema.sql
+-- The tables of SyncGuard for PostgreSQL. setupSchema() and `syncguard schema --apply` run this. To run
+-- it by hand: psql --single-transaction -f schema.sql
 --
 -- An application needs SELECT, INSERT, UPDATE and DELETE on both tables and nothing else.
 CREATE TABLE IF NOT EXISTS syncguard_locks (

@@ -1,11 +1,12 @@
-//! The statements, with the names of the tables in them, and how a call of them is written out.
+//! The statements, with the names of the tables in them, and how a call of them is written as a
+//! message.
 //!
 //! An operation is one simple-protocol message. Its statements run in one implicit transaction:
 //! when one fails the server rolls all of them back by itself, so no connection is ever left in
-//! the middle of a transaction. It also is the cheapest way that was measured: with `EXECUTE` of a
-//! prepared statement it costs the server what a pipeline of `BEGIN`, two bound statements and
-//! `COMMIT` does, with a quarter of the messages; and with the statement's text in place of
-//! `EXECUTE` it works behind a pooler that keeps no session, cheaper than unnamed statements do.
+//! the middle of a transaction. It is also the cheapest way that was measured. With `EXECUTE` of a
+//! prepared statement it costs the server as much as a pipeline of `BEGIN`, two bound statements and
+//! `COMMIT`, with a quarter of the messages. With the text of the statement in place of `EXECUTE` it
+//! works behind a pooler that keeps no session, and is cheaper than unnamed statements.
 
 use sha2::{Digest, Sha256};
 
@@ -16,13 +17,21 @@ use crate::lock::hash::hex;
 pub(crate) const LOCKS: &str = "syncguard_locks";
 pub(crate) const COUNTERS: &str = "syncguard_fence_counters";
 
+/// The first of the two numbers of our advisory locks: "SYNC" in ASCII. The SQL files call it
+/// `advisory_lock_class`.
+pub(crate) const ADVISORY_LOCK_CLASS: &str = "1398361667";
+
+/// How long a statement waits for a database lock of another session. Longer waits consist of several
+/// attempts, between which the connection serves other requests.
+pub(crate) const LOCK_TIMEOUT_MS: u64 = 100;
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Arg<'a> {
     Text(&'a str),
     Texts(&'a [&'a str]),
     Int(u64),
     Ints(&'a [u64]),
-    /// How long the server may take, in milliseconds.
+    /// How long the server may take, in milliseconds. The value is inserted when the call is written.
     TimeLeft,
 }
 
@@ -36,7 +45,8 @@ impl Statement {
     fn new(file: &str, types: &'static str, locks: &Table, counters: &Table) -> Self {
         let text = without_comments(file)
             .replace(COUNTERS, &counters.quoted())
-            .replace(LOCKS, &locks.quoted());
+            .replace(LOCKS, &locks.quoted())
+            .replace("advisory_lock_class", ADVISORY_LOCK_CLASS);
         // Named after its text: behind a pooler a prepared statement may meet a session that
         // another backend prepared, and must then be the same statement.
         let digest = Sha256::digest(text.as_bytes());
@@ -51,34 +61,40 @@ impl Statement {
 
 /// A statement that removes a lock.
 pub(crate) struct Removal {
-    pub telling: Statement,
-    /// For a role that may not tell those who wait.
-    pub silent: Statement,
+    pub notifying: Statement,
+    /// For a role that may not notify waiters.
+    pub quiet: Statement,
 }
 
 impl Removal {
     fn new(file: &str, types: &'static str, locks: &Table, counters: &Table) -> Self {
-        let statement = |tell: &str| {
-            let text = without_comments(file).replace("tell_waiters", tell);
+        let statement = |notify: &str| {
+            let text = without_comments(file).replace("notify_waiters", notify);
             Statement::new(&text, types, locks, counters)
         };
         Self {
-            telling: statement(include_str!("tell_waiters.sql")),
-            silent: statement("NULL"),
+            notifying: statement(include_str!("notify_waiters.sql")),
+            quiet: statement("NULL"),
         }
     }
 
-    pub(crate) fn statement(&self, silent: bool) -> &Statement {
-        if silent { &self.silent } else { &self.telling }
+    pub(crate) fn statement(&self, cannot_notify: bool) -> &Statement {
+        match cannot_notify {
+            true => &self.quiet,
+            false => &self.notifying,
+        }
     }
 }
 
 pub(crate) struct Statements {
-    pub take_turn: Statement,
+    pub take_advisory_lock: Statement,
     pub acquire: Statement,
-    pub acquire_together: Statement,
+    pub acquire_batch: Statement,
+    pub reserve_row: Statement,
+    pub lock_row: Statement,
+    pub acquire_contested: Statement,
     pub release: Removal,
-    pub release_together: Removal,
+    pub release_batch: Removal,
     pub extend: Statement,
     pub is_locked: Statement,
     pub clean_up: Removal,
@@ -89,18 +105,35 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    pub(crate) fn new(locks: &Table, counters: &Table) -> Self {
+    /// `labelled`: locks are stored with a label, which is the last argument of an acquire.
+    pub(crate) fn new(locks: &Table, counters: &Table, labelled: bool) -> Self {
         let statement = |file, types| Statement::new(file, types, locks, counters);
+        let labelling = |file, types, labelled_types| {
+            let types = if labelled { labelled_types } else { types };
+            Statement::new(&with_label(file, labelled), types, locks, counters)
+        };
         let removal = |file, types| Removal::new(file, types, locks, counters);
         Self {
-            take_turn: statement(include_str!("take_turn.sql"), "text, bigint"),
-            acquire: statement(include_str!("acquire.sql"), "text, text, bigint, text"),
-            acquire_together: statement(
-                include_str!("acquire_together.sql"),
+            take_advisory_lock: statement(include_str!("take_advisory_lock.sql"), "text, bigint"),
+            acquire: labelling(
+                include_str!("acquire.sql"),
+                "text, text, bigint, text",
+                "text, text, bigint, text, text",
+            ),
+            acquire_batch: labelling(
+                include_str!("acquire_batch.sql"),
                 "text[], text[], bigint[], text[], bigint",
+                "text[], text[], bigint[], text[], bigint, text",
+            ),
+            reserve_row: statement(include_str!("reserve_row.sql"), "text, text, text"),
+            lock_row: statement(include_str!("lock_row.sql"), "text"),
+            acquire_contested: labelling(
+                include_str!("acquire_contested.sql"),
+                "text, text, bigint, text",
+                "text, text, bigint, text, text",
             ),
             release: removal(include_str!("release.sql"), "text"),
-            release_together: removal(include_str!("release_together.sql"), "text[], bigint"),
+            release_batch: removal(include_str!("release_batch.sql"), "text[], bigint"),
             extend: statement(include_str!("extend.sql"), "text, bigint"),
             is_locked: statement(include_str!("is_locked.sql"), "text"),
             clean_up: removal(include_str!("clean_up.sql"), "text"),
@@ -111,25 +144,25 @@ impl Statements {
         }
     }
 
-    /// Prepares all of them in one message.
+    /// Returns a message that prepares all statements that are used often.
     pub(crate) fn prepare_all(&self) -> String {
         [
-            &self.take_turn,
+            &self.take_advisory_lock,
             &self.acquire,
-            &self.acquire_together,
-            &self.release.telling,
-            &self.release.silent,
-            &self.release_together.telling,
-            &self.release_together.silent,
+            &self.acquire_batch,
+            &self.release.notifying,
+            &self.release.quiet,
+            &self.release_batch.notifying,
+            &self.release_batch.quiet,
             &self.extend,
             &self.is_locked,
-            &self.clean_up.telling,
-            &self.clean_up.silent,
+            &self.clean_up.notifying,
+            &self.clean_up.quiet,
             &self.lookup_key,
             &self.lookup_id,
             &self.list,
-            &self.force_release.telling,
-            &self.force_release.silent,
+            &self.force_release.notifying,
+            &self.force_release.quiet,
         ]
         .into_iter()
         .map(Statement::prepare)
@@ -137,14 +170,14 @@ impl Statements {
     }
 }
 
-/// An operation: statements with their arguments, run in order as one transaction.
+/// An operation: statements with their arguments, which run in order as one transaction.
 pub(crate) type Call<'a> = &'a [(&'a Statement, &'a [Arg<'a>])];
 
-/// For a session of our own, which has the statements and settings.
-/// `timed`: the settings' statement_timeout is too long for this one.
-pub(crate) fn prepared(call: Call<'_>, left_ms: u64, timed: bool) -> String {
+/// Writes a message for a session that has our statements and settings. `needs_timeout`: the
+/// statement_timeout among the settings is too long for this call.
+pub(crate) fn prepared(call: Call<'_>, left_ms: u64, needs_timeout: bool) -> String {
     let mut out = String::with_capacity(256);
-    if timed {
+    if needs_timeout {
         out.push_str(&format!("SET LOCAL statement_timeout={left_ms};"));
     }
     for (statement, args) in call {
@@ -159,11 +192,11 @@ pub(crate) fn prepared(call: Call<'_>, left_ms: u64, timed: bool) -> String {
     out
 }
 
-/// For a session that may be another one for each transaction: everything comes along.
+/// Writes a message that contains all it needs, as each transaction may run in another session.
 pub(crate) fn spelled_out(call: Call<'_>, left_ms: u64) -> String {
     let mut out = format!(
         "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\
-         SET LOCAL statement_timeout={left_ms};SET LOCAL lock_timeout=0;"
+         SET LOCAL statement_timeout={left_ms};SET LOCAL lock_timeout={LOCK_TIMEOUT_MS};"
     );
     for (statement, args) in call {
         push_filled_in(&mut out, &statement.text, args, left_ms);
@@ -172,14 +205,14 @@ pub(crate) fn spelled_out(call: Call<'_>, left_ms: u64) -> String {
     out
 }
 
-/// A statement outside of [`Statements`], with its arguments in it.
+/// Returns a statement that is not one of [`Statements`], with its arguments in it.
 pub(crate) fn filled_in(file: &str, args: &[Arg<'_>]) -> String {
     let mut out = String::new();
     push_filled_in(&mut out, &without_comments(file), args, 0);
     out
 }
 
-/// Our SQL has no `$` but in `$1`, `$2`, …, and neither have names of tables.
+/// A `$` in our SQL always begins a parameter, and names of tables have none.
 fn push_filled_in(out: &mut String, text: &str, args: &[Arg<'_>], left_ms: u64) {
     let mut parts = text.split('$');
     out.push_str(parts.next().unwrap_or_default());
@@ -223,7 +256,7 @@ fn push_literal(out: &mut String, text: &str) {
     out.push('\'');
 }
 
-/// An array as PostgreSQL reads it from a text.
+/// Writes an array in PostgreSQL's text format.
 fn array(elements: &[impl ToString]) -> String {
     let mut out = String::from("{");
     for element in elements {
@@ -240,7 +273,22 @@ fn array(elements: &[impl ToString]) -> String {
     out
 }
 
-/// Comments explain the files; the server need not read them again and again.
+/// Returns the statement with what is in `/*label … */`, or without.
+fn with_label(file: &str, labelled: bool) -> String {
+    let file = without_comments(file);
+    let mut parts = file.split("/*label");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (label, rest) = part.split_once("*/").unwrap_or((part, ""));
+        if labelled {
+            out.push_str(label);
+        }
+        out.push_str(rest);
+    }
+    out
+}
+
+/// Removes the comments, so that the server does not have to read them again and again.
 fn without_comments(file: &str) -> String {
     file.lines()
         .map(str::trim)
@@ -256,7 +304,7 @@ mod tests {
 
     fn statements() -> Statements {
         let table = |name| Table::parse("tableName", name).unwrap();
-        Statements::new(&table("app.locks"), &table("counters"))
+        Statements::new(&table("app.locks"), &table("counters"), false)
     }
 
     #[test]
@@ -264,7 +312,21 @@ mod tests {
         let acquire = &statements().acquire.text;
         assert!(acquire.contains(r#"INSERT INTO "app"."locks" AS"#));
         assert!(acquire.contains(r#"INSERT INTO "counters" AS"#));
-        assert!(!acquire.contains("--") && !acquire.contains("syncguard"));
+        assert!(!acquire.contains("--") && !acquire.contains("syncguard_"));
+    }
+
+    #[test]
+    fn a_label_is_a_part_of_the_statement_where_there_are_labels() {
+        for file in [
+            include_str!("acquire.sql"),
+            include_str!("acquire_batch.sql"),
+        ] {
+            let (plain, labelled) = (with_label(file, false), with_label(file, true));
+            assert!(!plain.contains("/*") && !plain.contains("*/"));
+            assert_eq!(plain.matches(", holder_label").count(), 0);
+            assert!(!labelled.contains("/*") && !labelled.contains("*/"));
+            assert_eq!(labelled.matches(", holder_label").count(), 2);
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Against a real server.
 
+mod batch;
+mod contested;
 mod faults;
-mod lane;
 mod operations;
+mod pool;
 mod pooler;
 mod server;
 mod sharing;
-mod together;
+mod starvation;
 mod watch;

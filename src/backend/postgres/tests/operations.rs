@@ -71,11 +71,11 @@ async fn a_lock_from_acquire_to_release() {
             };
             assert!(later >= expires_at_ms + 60_000);
             assert_eq!(
-                t.backend.release(request.lock_id).await.unwrap(),
+                t.backend.release(request.lock_id.into()).await.unwrap(),
                 ReleaseOutcome::Released
             );
             assert_eq!(
-                t.backend.release(request.lock_id).await.unwrap(),
+                t.backend.release(request.lock_id.into()).await.unwrap(),
                 ReleaseOutcome::Missed(Miss::NotFound)
             );
             assert!(!t.backend.is_locked(&request.key).await.unwrap());
@@ -114,7 +114,7 @@ async fn an_expired_lock_is_not_live_and_is_taken_over() {
         ExtendOutcome::Missed(Miss::Expired)
     );
     assert_eq!(
-        t.backend.release(old.lock_id).await.unwrap(),
+        t.backend.release(old.lock_id.into()).await.unwrap(),
         ReleaseOutcome::Missed(Miss::Expired)
     );
     let new = request("k", 60_000);
@@ -125,7 +125,7 @@ async fn an_expired_lock_is_not_live_and_is_taken_over() {
         ExtendOutcome::Missed(Miss::NotFound)
     );
     assert_eq!(
-        t.backend.release(old.lock_id).await.unwrap(),
+        t.backend.release(old.lock_id.into()).await.unwrap(),
         ReleaseOutcome::Missed(Miss::NotFound)
     );
     assert!(t.backend.is_locked(&new.key).await.unwrap());
@@ -145,7 +145,7 @@ async fn the_last_fence_and_damaged_data() {
     set((FENCE_MAX - 1).to_string()).await;
     let last = request("k", 60_000);
     assert_eq!(fence(t.backend.acquire(&last).await.unwrap()), FENCE_MAX);
-    t.backend.release(last.lock_id).await.unwrap();
+    t.backend.release(last.lock_id.into()).await.unwrap();
     for counter in [FENCE_MAX.to_string(), i64::MAX.to_string(), "-5".to_owned()] {
         set(counter).await;
         let error = t.backend.acquire(&request("k", 60_000)).await.unwrap_err();
@@ -243,7 +243,7 @@ async fn an_unknown_lock_id_is_not_found() {
     let t = server.backend(|_| {}).await;
     let id = LockId::generate();
     assert_eq!(
-        t.backend.release(id).await.unwrap(),
+        t.backend.release(id.into()).await.unwrap(),
         ReleaseOutcome::Missed(Miss::NotFound)
     );
     assert_eq!(

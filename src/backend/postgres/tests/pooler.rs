@@ -103,7 +103,7 @@ impl Pooler {
         ));
         config.table_name = unique("locks");
         config.fence_table_name = unique("fences");
-        let backend = PostgresBackend::open(config, Warnings::new(|_| {}), None).unwrap();
+        let backend = PostgresBackend::open(config, Warnings::new(|_| {})).unwrap();
         backend.setup().await.unwrap();
         backend
     }
@@ -179,7 +179,7 @@ async fn where_a_session_is_kept_waiters_are_told() {
     let mut watch = backend.watch(&held.key).unwrap();
     assert!(told(&mut watch, SOON).await);
     assert_eq!(server.sql(SESSION_LOCKS).await.as_deref(), Some("1"));
-    backend.release(held.lock_id).await.unwrap();
+    backend.release(held.lock_id.into()).await.unwrap();
     assert!(told(&mut watch, SOON).await);
     backend.close().await;
     let mut left = server.sql(SESSION_LOCKS).await;

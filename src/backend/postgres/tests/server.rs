@@ -151,7 +151,7 @@ impl Server {
         config.fence_table_name = unique("fences");
         let (locks, fences) = (config.table_name.clone(), config.fence_table_name.clone());
         change(&mut config);
-        let backend = PostgresBackend::open(config, Warnings::new(|_| {}), None).unwrap();
+        let backend = PostgresBackend::open(config, Warnings::new(|_| {})).unwrap();
         backend.setup().await.unwrap();
         Tables {
             backend,
@@ -253,5 +253,7 @@ pub fn request(key: &str, ms: u32) -> AcquireRequest {
         key: Key::new(key).unwrap(),
         lock_id: LockId::generate(),
         ttl: ttl(ms),
+        label: None,
+        caller: 0,
     }
 }

@@ -18,7 +18,7 @@ fn second(server: &Server, tables: &Tables) -> PostgresBackend {
     let mut config = server.config();
     config.table_name = format!("public.{}", tables.locks);
     config.fence_table_name.clone_from(&tables.fences);
-    PostgresBackend::open(config, Warnings::new(|_| {}), None).unwrap()
+    PostgresBackend::open(config, Warnings::new(|_| {})).unwrap()
 }
 
 /// A watch that is in force.
@@ -44,7 +44,7 @@ async fn take(backend: &PostgresBackend, key: &str) -> AcquireRequest {
 }
 
 async fn release(backend: &PostgresBackend, held: &AcquireRequest) {
-    let outcome = backend.release(held.lock_id).await.unwrap();
+    let outcome = backend.release(held.lock_id.into()).await.unwrap();
     assert_eq!(outcome, ReleaseOutcome::Released);
 }
 

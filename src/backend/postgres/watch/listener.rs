@@ -1,8 +1,9 @@
-//! The connection that listens: it is made when somebody waits, gives a sign for each key that is
-//! waited for, and is closed some time after the last has gone.
+//! The connection that listens. It is opened when the first watch begins, and closed some time after
+//! the last has ended. For each watched key it holds a shared advisory lock, the sign that somebody
+//! waits.
 //!
-//! The sign comes before the waiter's next attempt: a release that the attempt does not see finds
-//! the sign, and notifies. See `tell_waiters.sql`.
+//! The sign is given before the waiter's next attempt. So a release that comes too late for that
+//! attempt finds the sign and sends a notification. See `notify_waiters.sql`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,28 +17,29 @@ use tokio_util::sync::CancellationToken;
 use super::proof::prove;
 use super::{Shared, State};
 use crate::backend::Warnings;
-use crate::backend::postgres::connect::{Ear, Session, first_of};
+use crate::backend::postgres::connection::{NotificationHandler, first_of};
+use crate::backend::postgres::connections::DedicatedConnection;
 use crate::backend::postgres::sql::literal;
 use crate::error::{Error, Result};
 
 /// How long the connection outlives the last watch.
 const LINGER: Duration = Duration::from_secs(10);
-/// How often an idle connection is asked whether it is still there.
-const CHECK_EVERY: Duration = Duration::from_secs(30);
-/// How long before an unfit connection is tried again.
+/// How often an idle connection is checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// How long to wait before trying again after notifications did not arrive.
 const UNFIT_PAUSE: Duration = Duration::from_secs(60);
 const OPEN_TIMEOUT: Duration = Duration::from_secs(20);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How soon to ask again for a sign that a release was in the way of: it is a matter of microseconds.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+/// How soon a sign is tried again that a release was in the way of, which takes microseconds.
 const SIGN_PAUSE: Duration = Duration::from_millis(10);
-/// Unless it is told otherwise the server has room for 64 locks for each connection that it allows.
-/// Who listens has two connections at least, so that signs alone never fill it. Who gets no sign
-/// polls.
+/// By default the server has room for 64 locks for each connection that it allows. A process that
+/// listens has at least two connections, so signs alone never fill that room. Waiters without a sign
+/// poll.
 const MAX_SIGNS: usize = 100;
 
-/// Until nobody waits any more.
+/// Keeps a connection that listens until nothing is watched any more.
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut pause = FIRST_PAUSE;
     loop {
@@ -46,15 +48,15 @@ pub(super) async fn run(shared: Arc<Shared>) {
             () = shared.closed.cancelled() => {}
             () = sleep_until(not_before) => {}
         }
-        if shared.state().retire_listener() {
+        if shared.state().stop_listener_if_unwatched() {
             return;
         }
         let started = Instant::now();
-        // Even when all is closed meanwhile this is done to its end: it tidies up what it proved
-        // the connection with.
+        // This is not interrupted, even if the backend is closed meanwhile: it removes what the proof
+        // left on the server.
         let unfit = match timeout(OPEN_TIMEOUT, Listener::open(&shared)).await {
             Ok(Ok(Some(listener))) => {
-                if listener.serve().await == End::Unneeded {
+                if listener.listen().await == End::Unneeded {
                     continue;
                 }
                 false
@@ -62,24 +64,24 @@ pub(super) async fn run(shared: Arc<Shared>) {
             Ok(Ok(None)) => true,
             Ok(Err(_)) | Err(_) => false,
         };
-        if started.elapsed() > LONGEST_PAUSE {
+        if started.elapsed() > MAX_PAUSE {
             pause = FIRST_PAUSE;
         }
         let mut state = shared.state();
         state.forget_signs();
         if unfit {
-            complain(&mut state, &shared.warnings);
+            warn_once(&mut state, &shared.warnings);
             state.not_before = Some(Instant::now() + UNFIT_PAUSE);
         } else {
             let random = 0.5 + rand::random::<f64>() / 2.0;
             state.not_before = Some(Instant::now() + pause.mul_f64(random));
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 }
 
-fn complain(state: &mut State, warnings: &Warnings) {
-    if !std::mem::replace(&mut state.has_complained, true) {
+fn warn_once(state: &mut State, warnings: &Warnings) {
+    if !std::mem::replace(&mut state.has_warned, true) {
         warnings.debug(
             "Notifications of PostgreSQL do not arrive, probably because of a pooler: waiting is done by polling",
         );
@@ -94,39 +96,45 @@ enum End {
 
 struct Listener<'a> {
     shared: &'a Shared,
-    session: Session,
-    /// Ends with the connection.
-    gone: CancellationToken,
-    /// The number of the server's process: no other may be asked for a sign.
+    connection: DedicatedConnection,
+    /// Cancelled when the connection ends.
+    ended: CancellationToken,
+    /// The id of the server's process. No other process may hold our signs.
     pid: String,
-    /// The number of the table.
+    /// The oid of the lock table.
     table: String,
+    /// Keys and their hashes.
     signs: HashMap<String, i32>,
 }
 
 impl<'a> Listener<'a> {
-    /// Nothing if it would not hear anything.
+    /// Returns None if notifications do not arrive.
     async fn open(shared: &'a Arc<Shared>) -> Result<Option<Self>> {
-        let (gone, heard) = (CancellationToken::new(), Arc::new(Notify::new()));
-        let session = shared.client.connect(ear(shared, &gone, &heard)).await?;
-        let Some(pid) = prove(&session, &shared.client, &heard).await? else {
+        let (ended, proven) = (CancellationToken::new(), Arc::new(Notify::new()));
+        let connection = shared
+            .connections
+            .open_listener(notification_handler(shared, &ended, &proven))
+            .await?;
+        let Some(pid) = prove(&connection, &shared.connections, &proven).await? else {
             return Ok(None);
         };
         let table = format!("SELECT {}::regclass::oid", literal(&shared.table));
-        let table = session.ask(&table).await?;
+        let table = connection.query(&table).await?;
         let table = first_of(&table).ok_or_else(lost)?.to_owned();
-        session.ask(&format!("LISTEN syncguard_{table}")).await?;
+        connection
+            .query(&format!("LISTEN syncguard_{table}"))
+            .await?;
         Ok(Some(Self {
             shared,
-            session,
-            gone,
+            connection,
+            ended,
             pid,
             table,
             signs: HashMap::new(),
         }))
     }
 
-    async fn serve(mut self) -> End {
+    async fn listen(mut self) -> End {
         loop {
             let Ok(complete) = self.update_signs().await else {
                 return End::Lost;
@@ -135,12 +143,12 @@ impl<'a> Listener<'a> {
             tokio::select! {
                 biased;
                 () = self.shared.closed.cancelled() => return End::Unneeded,
-                () = self.gone.cancelled() => return End::Lost,
+                () = self.ended.cancelled() => return End::Lost,
                 () = self.shared.keys_changed.notified() => {}
                 () = sleep(SIGN_PAUSE), if !complete => {}
                 () = sleep(LINGER), if idle => return End::Unneeded,
-                () = sleep(CHECK_EVERY) => {
-                    if !self.is_there().await {
+                () = sleep(CHECK_INTERVAL) => {
+                    if !self.is_usable().await {
                         return End::Lost;
                     }
                 }
@@ -148,8 +156,8 @@ impl<'a> Listener<'a> {
         }
     }
 
-    /// Gives signs for the keys that are waited for now, and takes the others back. Whether every
-    /// one that was asked for could be given.
+    /// Gives signs for the keys that are watched now, and withdraws the others. Returns whether every
+    /// sign that was tried could be given.
     async fn update_signs(&mut self) -> Result<bool> {
         let unwanted = self.unwanted();
         let missing = self.missing(MAX_SIGNS - (self.signs.len() - unwanted.len()));
@@ -168,7 +176,7 @@ impl<'a> Listener<'a> {
         }
         let mut complete = true;
         if !message.is_empty() {
-            let answers = self.ask(&message).await?;
+            let answers = self.query(&message).await?;
             if answers.len() != unwanted.len() + missing.len() {
                 return Err(lost());
             }
@@ -195,16 +203,16 @@ impl<'a> Listener<'a> {
             .collect()
     }
 
-    fn missing(&self, most: usize) -> Vec<String> {
+    fn missing(&self, max: usize) -> Vec<String> {
         let state = self.shared.state();
         let keys = state.keys.keys();
         keys.filter(|key| !self.signs.contains_key(*key))
-            .take(most)
+            .take(max)
             .cloned()
             .collect()
     }
 
-    /// From now on, who waits for these keys is told.
+    /// Lets waiters make an attempt now that a release of their key would notify them.
     fn announce(&self) {
         let mut state = self.shared.state();
         for (key, hash) in &self.signs {
@@ -212,41 +220,46 @@ impl<'a> Listener<'a> {
                 && watched.sign.is_none()
             {
                 watched.sign = Some(*hash);
-                watched.news.send_replace(());
+                watched.changes.send_replace(());
             }
         }
     }
 
-    /// Whether the connection works, and the table is still the same one.
-    async fn is_there(&self) -> bool {
+    /// Returns whether the connection works and the table is still the same one.
+    async fn is_usable(&self) -> bool {
         let (table, name) = (&self.table, literal(&self.shared.table));
-        let question = format!("SELECT to_regclass({name})::oid = {table}");
-        self.ask(&question)
+        let query = format!("SELECT to_regclass({name})::oid = {table}");
+        self.query(&query)
             .await
             .is_ok_and(|answer| first_of(&answer) == Some("t"))
     }
 
-    async fn ask(&self, message: &str) -> Result<Vec<SimpleQueryRow>> {
-        timeout(ANSWER_TIMEOUT, self.session.ask(message))
+    async fn query(&self, message: &str) -> Result<Vec<SimpleQueryRow>> {
+        timeout(ANSWER_TIMEOUT, self.connection.query(message))
             .await
             .unwrap_or_else(|_| Err(lost()))
     }
 }
 
-fn ear(shared: &Arc<Shared>, gone: &CancellationToken, heard: &Arc<Notify>) -> Ear {
-    let (shared, heard) = (Arc::downgrade(shared), Arc::clone(heard));
-    let end = gone.clone().drop_guard();
+/// `ended` is cancelled when the handler is dropped, which happens when the connection ends.
+fn notification_handler(
+    shared: &Arc<Shared>,
+    ended: &CancellationToken,
+    proven: &Arc<Notify>,
+) -> NotificationHandler {
+    let (shared, proven) = (Arc::downgrade(shared), Arc::clone(proven));
+    let end = ended.clone().drop_guard();
     Box::new(move |notification| {
-        let _dropped_with_the_connection = &end;
+        let _dropped_with_the_handler = &end;
         match (notification.payload().parse(), shared.upgrade()) {
-            (Ok(hash), Some(shared)) => shared.tell(hash),
-            // That of the proof has no hash.
-            _ => heard.notify_one(),
+            (Ok(hash), Some(shared)) => shared.notify_waiters(hash),
+            // The notification of the proof has no hash.
+            _ => proven.notify_one(),
         }
     })
 }
 
-/// The hash of the key whose sign was given.
+/// Returns the hash of the key if its sign was given.
 fn given(answer: &SimpleQueryRow) -> Option<i32> {
     match (answer.try_get(0), answer.try_get(1)) {
         (Ok(Some(hash)), Ok(Some("t"))) => hash.parse().ok(),

@@ -1,31 +1,33 @@
-//! Who waits for which key, and how they are told that it may be free.
+//! Tells waiters that a lock may be free.
 //!
-//! One connection listens for all of them, see [`listener`]; [`proof`] that it can.
+//! One connection listens for all watches of a backend, see [`listener`]. [`proof`] finds out whether
+//! notifications arrive on it.
 
 mod listener;
 mod proof;
 
 use std::collections::HashMap;
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::client::Client;
+use super::connections::Connections;
 use crate::backend::{Warnings, Watch};
 
 /// The watches of a backend. They end with it.
 pub(super) struct Watches(Arc<Shared>);
 
 impl Watches {
-    /// `table` is quoted.
-    pub(super) fn new(client: Client, table: String, warnings: Warnings) -> Self {
+    /// `table` is the quoted name of the lock table.
+    pub(super) fn new(connections: Connections, table: String, warnings: Warnings) -> Self {
         Self(Arc::new(Shared {
-            client,
+            connections,
             warnings,
             table,
             runtime: Handle::current(),
@@ -39,7 +41,7 @@ impl Watches {
         KeyWatch {
             shared: Arc::clone(&self.0),
             key,
-            news: None,
+            changes: None,
         }
     }
 
@@ -56,7 +58,7 @@ impl Drop for Watches {
 }
 
 struct Shared {
-    client: Client,
+    connections: Connections,
     warnings: Warnings,
     table: String,
     runtime: Handle,
@@ -69,14 +71,14 @@ struct Shared {
 struct State {
     keys: HashMap<String, Watched>,
     has_listener: bool,
-    /// When the next connection may be made.
+    /// When the next connection may be opened.
     not_before: Option<Instant>,
-    has_complained: bool,
+    has_warned: bool,
 }
 
 impl State {
-    /// Whether nobody needs one any more.
-    fn retire_listener(&mut self) -> bool {
+    /// Returns whether nothing is watched, so that the listener ends.
+    fn stop_listener_if_unwatched(&mut self) -> bool {
         self.has_listener = !self.keys.is_empty();
         !self.has_listener
     }
@@ -90,31 +92,31 @@ impl State {
 
 struct Watched {
     watches: usize,
-    news: watch::Sender<()>,
-    /// The server's hash of the key, while the sign that somebody waits is given.
+    changes: watch::Sender<()>,
+    /// The server's hash of the key. Some if the sign that somebody waits has been given.
     sign: Option<i32>,
 }
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    fn join(self: &Arc<Self>, key: &str) -> watch::Receiver<()> {
+    fn subscribe(self: &Arc<Self>, key: &str) -> watch::Receiver<()> {
         let mut state = self.state();
         if self.closed.is_cancelled() {
-            // Without a sender there is never any news.
+            // A channel without a sender never reports a change.
             return watch::channel(()).1;
         }
         let watched = state.keys.entry(key.to_owned()).or_insert_with(|| Watched {
             watches: 0,
-            news: watch::Sender::new(()),
+            changes: watch::Sender::new(()),
             sign: None,
         });
         watched.watches += 1;
-        let mut news = watched.news.subscribe();
+        let mut changes = watched.changes.subscribe();
         if watched.sign.is_some() {
-            news.mark_changed();
+            changes.mark_changed();
         } else if watched.watches == 1 {
             self.keys_changed.notify_one();
         }
@@ -122,10 +124,10 @@ impl Shared {
             state.has_listener = true;
             self.runtime.spawn(listener::run(Arc::clone(self)));
         }
-        news
+        changes
     }
 
-    fn leave(&self, key: &str) {
+    fn unsubscribe(&self, key: &str) {
         let mut state = self.state();
         if let Some(watched) = state.keys.get_mut(key) {
             watched.watches -= 1;
@@ -136,11 +138,11 @@ impl Shared {
         }
     }
 
-    /// Whoever waits for a key with this hash should try.
-    fn tell(&self, hash: i32) {
+    /// Wakes the waiters of keys with this hash.
+    fn notify_waiters(&self, hash: i32) {
         for watched in self.state().keys.values() {
             if watched.sign == Some(hash) {
-                watched.news.send_replace(());
+                watched.changes.send_replace(());
             }
         }
     }
@@ -149,16 +151,16 @@ impl Shared {
 pub(super) struct KeyWatch {
     shared: Arc<Shared>,
     key: String,
-    /// Nothing until it is first asked.
-    news: Option<watch::Receiver<()>>,
+    /// None until the watch is first used.
+    changes: Option<watch::Receiver<()>>,
 }
 
 #[async_trait]
 impl Watch for KeyWatch {
     async fn changed(&mut self) {
         let (shared, key) = (&self.shared, &self.key);
-        let news = self.news.get_or_insert_with(|| shared.join(key));
-        if news.changed().await.is_err() {
+        let changes = self.changes.get_or_insert_with(|| shared.subscribe(key));
+        if changes.changed().await.is_err() {
             pending().await
         }
     }
@@ -166,8 +168,8 @@ impl Watch for KeyWatch {
 
 impl Drop for KeyWatch {
     fn drop(&mut self) {
-        if self.news.is_some() {
-            self.shared.leave(&self.key);
+        if self.changes.is_some() {
+            self.shared.unsubscribe(&self.key);
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Whether a session is our own and hears notifications while it is idle.
+//! Finds out whether a connection has a server session of its own, and receives notifications while
+//! it is idle.
 //!
-//! A pooler may hand out another of its sessions for each transaction. Notifications are then lost,
-//! and what belongs to a session, such as a lock or a LISTEN, would be left to strangers.
+//! A pooler may run each transaction in another session. Notifications are then lost, and what belongs
+//! to a session, such as a lock or a LISTEN, would be left to strangers.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -9,66 +10,72 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use crate::backend::postgres::client::Client;
-use crate::backend::postgres::connect::{Session, first_of};
+use crate::backend::postgres::connection::{Connection, first_of};
+use crate::backend::postgres::connections::Connections;
 use crate::error::{Error, Result};
 
 const PID: &str = "SELECT pg_backend_pid()";
-/// Keeps another session busy for a moment.
+/// Occupies another session for a moment.
 const OTHER_PID: &str = "SELECT pg_backend_pid() FROM pg_sleep(0.02)";
-const ASK_EVERY: Duration = Duration::from_millis(4);
-/// Far longer than any way takes.
-const PATIENCE: Duration = Duration::from_secs(2);
-const TIDY_ATTEMPTS: usize = 100;
+const QUERY_INTERVAL: Duration = Duration::from_millis(4);
+/// Far longer than a notification takes over any network.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(2);
+const MAX_UNLISTEN_ATTEMPTS: usize = 100;
 
-/// The number of the server's process, if it is ours alone. `heard`: the session was notified.
+/// Returns the id of the server's process, if it serves this connection alone. `received` is notified
+/// when the connection receives a notification.
 pub(super) async fn prove(
-    session: &Session,
-    client: &Client,
-    heard: &Notify,
+    connection: &Connection,
+    connections: &Connections,
+    received: &Notify,
 ) -> Result<Option<String>> {
-    let pid = pid(session, PID).await?;
-    if !stays(session, client, &pid).await? {
+    let pid = pid(connection, PID).await?;
+    if !seems_to_stay(connection, connections, &pid).await? {
         return Ok(None);
     }
-    // Of a name that nobody else has, so that it can be taken back on any session.
+    // Nobody else listens on this channel, so it can be unlistened on any session.
     let channel = format!("\"syncguard_{:032x}\"", rand::random::<u128>());
-    let listening = self::pid(session, &format!("LISTEN {channel}; {PID}")).await?;
-    let notified = client.ask(&format!("NOTIFY {channel}")).await;
-    let was_heard = notified.is_ok() && timeout(PATIENCE, heard.notified()).await.is_ok();
+    let listening = self::pid(connection, &format!("LISTEN {channel}; {PID}")).await?;
+    let notified = connections.query(&format!("NOTIFY {channel}")).await;
+    let has_arrived =
+        notified.is_ok() && timeout(ARRIVAL_TIMEOUT, received.notified()).await.is_ok();
     let unlisten = format!("UNLISTEN {channel}; {PID}");
-    for _ in 0..TIDY_ATTEMPTS {
-        if self::pid(session, &unlisten).await? == listening {
+    for _ in 0..MAX_UNLISTEN_ATTEMPTS {
+        if self::pid(connection, &unlisten).await? == listening {
             break;
         }
     }
     notified?;
-    Ok(Some(pid).filter(|pid| was_heard && *pid == listening))
+    Ok(Some(pid).filter(|pid| has_arrived && *pid == listening))
 }
 
-/// Whether all transactions of this session, and none of another, are in this process. This alone
-/// proves little, but it leaves no trace: a pooler that gives the process it was given back last, or
-/// each in turn, is noticed already here.
-async fn stays(session: &Session, client: &Client, pid: &str) -> Result<bool> {
-    let mut other = pin!(client.ask(OTHER_PID));
+/// Returns whether all transactions of this connection, and none of another, run in this process.
+/// This alone proves little, but it leaves no trace on the server: a pooler that hands out the session
+/// that was used last, or each in turn, is already noticed here.
+async fn seems_to_stay(
+    connection: &Connection,
+    connections: &Connections,
+    pid: &str,
+) -> Result<bool> {
+    let mut other = pin!(connections.query(OTHER_PID));
     let other = loop {
         tokio::select! {
             biased;
             other = &mut other => break other?,
-            () = sleep(ASK_EVERY) => {
-                if self::pid(session, PID).await? != pid {
+            () = sleep(QUERY_INTERVAL) => {
+                if self::pid(connection, PID).await? != pid {
                     return Ok(false);
                 }
             }
         }
     };
     Ok(first_of(&other) != Some(pid)
-        && self::pid(session, PID).await? == pid
-        && self::pid(session, PID).await? == pid)
+        && self::pid(connection, PID).await? == pid
+        && self::pid(connection, PID).await? == pid)
 }
 
-async fn pid(session: &Session, message: &str) -> Result<String> {
-    let answer = session.ask(message).await?;
+async fn pid(connection: &Connection, message: &str) -> Result<String> {
+    let answer = connection.query(message).await?;
     let pid = first_of(&answer).map(str::to_owned);
     pid.ok_or_else(|| Error::internal("PostgreSQL answered in an unexpected way"))
 }

@@ -1,10 +1,25 @@
-//! User keys inside stored JSON, written as cjson writes them.
+//! What users write inside stored JSON, written as cjson writes it.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use crate::lock::HolderLabel;
+
+/// What stands between the quotes of `"key":"…"`. The label is the field after it: it ends the key's
+/// text and begins its own. So the scripts and their arguments are the same with and without one.
+pub(crate) fn key_and_label<'a>(key: &'a str, label: Option<&HolderLabel>) -> Cow<'a, str> {
+    let key = escape(key);
+    match label {
+        None => key,
+        Some(label) => Cow::Owned(format!(
+            r#"{key}","holderLabel":"{}"#,
+            escape(label.as_str())
+        )),
+    }
+}
+
 /// The inside of a JSON string.
-pub(crate) fn escape(text: &str) -> Cow<'_, str> {
+fn escape(text: &str) -> Cow<'_, str> {
     let plain = |b: u8| b >= 0x20 && !matches!(b, b'"' | b'\\' | b'/' | 0x7f);
     if text.bytes().all(plain) {
         return Cow::Borrowed(text);

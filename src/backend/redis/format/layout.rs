@@ -1,7 +1,7 @@
-//! Which names a lock has, and in which place of a cluster they are.
+//! Which names a lock has, and in which shard of a cluster they are.
 //!
 //! A script can touch only keys of one slot. So a prefix with a `{tag}` has all its locks in one
-//! place, as has a server that is no cluster. Any other prefix is spread over the tags: the key
+//! shard, as has a server that is no cluster. Any other prefix is spread over the tags: the key
 //! decides which, and a lockId tells it to those who have no key.
 
 use super::keys::{Keyspace, checked, separator};
@@ -11,7 +11,7 @@ use crate::lock::{Key, LockId};
 
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// By their places: one, or one for each tag.
+    /// By their shards: one, or one for each tag.
     spaces: Vec<Keyspace>,
     prefix: String,
     outer: String,
@@ -39,8 +39,8 @@ impl Layout {
         match &*self.spaces {
             [space] => (0, space),
             spaces => {
-                let place = tag_of(key.as_str());
-                (place, &spaces[place])
+                let shard = tag_of(key.as_str());
+                (shard, &spaces[shard])
             }
         }
     }
@@ -50,38 +50,38 @@ impl Layout {
         match &*self.spaces {
             [space] => (0, space),
             spaces => {
-                let place = lock_id.spare_bits();
-                (place, &spaces[place])
+                let shard = lock_id.spare_bits();
+                (shard, &spaces[shard])
             }
         }
     }
 
-    /// An id that leads to the lock of this key.
-    pub(crate) fn new_lock_id(&self, key: &Key) -> LockId {
-        LockId::generate().with_spare_bits(self.of_key(key).0)
+    /// Computes the number of a key's tag, which lockIds carry if this layout has several tags.
+    pub(crate) fn lock_id_bits(&self) -> Option<fn(&Key) -> usize> {
+        (self.spaces.len() > 1).then_some(|key| tag_of(key.as_str()))
     }
 
-    pub(crate) fn places(&self) -> &[Keyspace] {
+    pub(crate) fn shards(&self) -> &[Keyspace] {
         &self.spaces
     }
 
-    /// The slot of each place, for a cluster.
+    /// The slot of each shard, for a cluster.
     pub(crate) fn slots(&self) -> Vec<u16> {
         let slot = |space: &Keyspace| slot_of(space.start());
         self.spaces.iter().map(slot).collect()
     }
 
-    /// What the names of all places start with.
+    /// What the names of all shards start with.
     fn start(&self) -> String {
         format!("{}{}{}", self.outer, self.prefix, separator(&self.prefix))
     }
 
-    /// How the names of a place go on.
-    pub(crate) fn tail(&self, place: &Keyspace) -> String {
-        place.start()[self.start().len()..].to_owned()
+    /// How the names of a shard go on.
+    pub(crate) fn tail(&self, shard: &Keyspace) -> String {
+        shard.start()[self.start().len()..].to_owned()
     }
 
-    /// How the names of fence counters go on in a place, before its tail; unless they are shortened.
+    /// How the names of fence counters go on in a shard, before its tail; unless they are shortened.
     pub(crate) fn fence_start(&self) -> String {
         format!("fence:{}{}", self.prefix, separator(&self.prefix))
     }
@@ -142,10 +142,10 @@ mod tests {
     #[test]
     fn a_server_that_is_no_cluster_has_one_place() {
         let layout = Layout::new("app", false, "").unwrap();
-        let (place, space) = layout.of_key(&key("a"));
-        assert_eq!(place, 0);
+        let (shard, space) = layout.of_key(&key("a"));
+        assert_eq!(shard, 0);
         assert_eq!(space.lock_key(&key("a")).unwrap(), "app:a");
-        assert_eq!(layout.new_lock_id(&key("a")).spare_bits(), 0);
+        assert!(layout.lock_id_bits().is_none());
         for bits in 0..16 {
             let lock_id = LockId::generate().with_spare_bits(bits);
             let index = layout.of_lock_id(lock_id).1.index_key(lock_id).unwrap();
@@ -172,11 +172,12 @@ mod tests {
             let prefix = prefix + &"p".repeat(longer);
             let Ok(layout) = Layout::new(&prefix, true, "") else { return Ok(()) };
             let name = key(&name);
-            let lock_id = layout.new_lock_id(&name);
-            let (place, space) = layout.of_key(&name);
-            prop_assert_eq!(layout.of_lock_id(lock_id).0, place);
+            let bits = layout.lock_id_bits().map_or(0, |bits_of| bits_of(&name));
+            let lock_id = LockId::generate().with_spare_bits(bits);
+            let (shard, space) = layout.of_key(&name);
+            prop_assert_eq!(layout.of_lock_id(lock_id).0, shard);
             let names = space.names(&name, lock_id).unwrap();
-            let slot = layout.slots()[place];
+            let slot = layout.slots()[shard];
             for one in [names.lock(), names.fence(), names.index()] {
                 prop_assert_eq!(slot_of(one), slot);
             }

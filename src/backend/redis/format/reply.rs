@@ -13,42 +13,66 @@ use crate::backend::{
 };
 use crate::error::{Error, Result};
 use crate::lock::ttl::MAX_TTL_MS;
-use crate::lock::{Fence, LockId};
+use crate::lock::{Fence, HolderLabel, LockId};
 
 pub(crate) fn acquired(form: Form, reply: Value) -> Result<AcquireOutcome> {
     if form == Form::Documented && number(&reply) == Some(0) {
         return Ok(AcquireOutcome::Locked(None));
     }
     // If this cannot be read there may be a lock all the same.
-    decided(form, reply).map_err(Error::outcome_unknown)
+    let decided = match &reply {
+        Value::Array(fields) => decided(form, fields),
+        _ => Err(error::unexpected_reply()),
+    };
+    decided.map_err(Error::outcome_unknown)
 }
 
-fn decided(form: Form, reply: Value) -> Result<AcquireOutcome> {
-    let (fence, expires_at_ms) = match form {
-        Form::Lean => {
-            let (decision, expires_at_ms) = read::<(i64, i64)>(reply)?;
-            // Whatever somebody else may have stored as its end.
-            let expires_at_ms = expires_at_ms.unsigned_abs();
-            let Ok(fence) = u64::try_from(decision) else {
-                let left_ms = decision.unsigned_abs().min(MAX_TTL_MS);
-                return Ok(AcquireOutcome::Locked(Some(Holder {
-                    free_in: Duration::from_millis(left_ms),
-                    expires_at_ms,
-                })));
-            };
-            (Fence::from_stored(fence)?, expires_at_ms)
+fn decided(form: Form, fields: &[Value]) -> Result<AcquireOutcome> {
+    let integer = |value: &Value| number(value).ok_or_else(error::unexpected_reply);
+    let (fence, expires_at_ms) = match (form, fields) {
+        (Form::Lean, [left_ms, expires_at_ms, label @ ..])
+            if integer(left_ms)? < 0 && label.len() <= 1 =>
+        {
+            return Ok(locked(
+                integer(left_ms)?,
+                integer(expires_at_ms)?,
+                label.first(),
+            ));
         }
-        Form::Documented => {
-            let (1, fence, expires_at_ms) = read::<(i64, String, u64)>(reply)? else {
-                return Err(error::unexpected_reply());
-            };
-            (Fence::parse(&fence)?, expires_at_ms)
+        (Form::Lean, [fence, expires_at_ms]) => (
+            Fence::from_stored(integer(fence)?.unsigned_abs())?,
+            expires_at_ms,
+        ),
+        (Form::Documented, [decision, left_ms, expires_at_ms, label])
+            if number(decision) == Some(0) =>
+        {
+            return Ok(locked(
+                integer(left_ms)?,
+                integer(expires_at_ms)?,
+                Some(label),
+            ));
         }
+        (Form::Documented, [decision, fence, expires_at_ms]) if number(decision) == Some(1) => (
+            Fence::parse(&read::<String>(fence.clone())?)?,
+            expires_at_ms,
+        ),
+        _ => return Err(error::unexpected_reply()),
     };
     Ok(AcquireOutcome::Acquired {
         fence,
-        expires_at_ms,
+        expires_at_ms: u64::try_from(integer(expires_at_ms)?)
+            .map_err(|_| error::unexpected_reply())?,
     })
+}
+
+fn locked(left_ms: i64, expires_at_ms: i64, label: Option<&Value>) -> AcquireOutcome {
+    let label: Option<String> = label.and_then(|label| read(label.clone()).ok());
+    AcquireOutcome::Locked(Some(Holder {
+        free_in: Duration::from_millis(left_ms.unsigned_abs().min(MAX_TTL_MS)),
+        // Whatever somebody else may have stored as its end.
+        expires_at_ms: expires_at_ms.unsigned_abs(),
+        label: label.and_then(|label| HolderLabel::from_stored(&label)),
+    }))
 }
 
 pub(crate) fn released(reply: Value) -> Result<ReleaseOutcome> {
@@ -115,6 +139,9 @@ struct Stored {
     acquired_at_ms: f64,
     key: String,
     fence: String,
+    /// Others may have stored anything under this name.
+    #[serde(default)]
+    holder_label: serde_json::Value,
 }
 
 pub(crate) fn found(reply: Value) -> Result<Option<LockRecord>> {
@@ -138,6 +165,10 @@ fn record(json: &[u8]) -> Result<LockRecord> {
         expires_at_ms: stored.expires_at_ms as u64,
         acquired_at_ms: stored.acquired_at_ms as u64,
         fence: Fence::parse(&stored.fence)?,
+        label: stored
+            .holder_label
+            .as_str()
+            .and_then(HolderLabel::from_stored),
     })
 }
 
@@ -158,6 +189,19 @@ pub(crate) fn page(reply: Value, layout: &Layout) -> Result<Page> {
         locks,
         next: (next != "0").then_some(next),
     })
+}
+
+/// The next cursor, and prefixes that were found. Those that are no text cannot be ours.
+pub(crate) fn prefixes(reply: Value) -> Result<(String, Vec<String>)> {
+    let mut values = read::<Vec<Vec<u8>>>(reply)?.into_iter();
+    let next = values.next().ok_or_else(error::unexpected_reply)?;
+    let next = String::from_utf8(next).map_err(|_| error::unexpected_reply())?;
+    Ok((
+        next,
+        values
+            .filter_map(|value| String::from_utf8(value).ok())
+            .collect(),
+    ))
 }
 
 pub(crate) fn text(reply: Value) -> Result<String> {
@@ -255,10 +299,40 @@ mod tests {
             let holder = Holder {
                 free_in: Duration::from_millis(ms),
                 expires_at_ms: 7,
+                label: None,
             };
             let locked = acquired(Form::Lean, reply).unwrap();
             assert_eq!(locked, AcquireOutcome::Locked(Some(holder)));
         }
+    }
+
+    #[test]
+    fn a_refusal_may_name_the_holder() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let label_of = |form, fields: &[Value]| match acquired(form, Value::Array(fields.to_vec()))
+        {
+            Ok(AcquireOutcome::Locked(Some(holder))) => {
+                assert_eq!(holder.free_in, Duration::from_millis(5));
+                assert_eq!(holder.expires_at_ms, 7);
+                holder.label
+            }
+            other => panic!("{other:?}"),
+        };
+        let (five, seven) = (Value::Int(5), Value::Int(7));
+        for (stored, label) in [("web-1:42", Some("web-1:42")), ("a\nb", None), ("", None)] {
+            let label = label.and_then(HolderLabel::from_stored);
+            let lean = [Value::Int(-5), seven.clone(), text(stored)];
+            assert_eq!(label_of(Form::Lean, &lean), label);
+            let documented = [Value::Int(0), five.clone(), seven.clone(), text(stored)];
+            assert_eq!(label_of(Form::Documented, &documented), label);
+        }
+        // A grant has none, and nothing comes after it.
+        for form in [Form::Lean, Form::Documented] {
+            let grant = vec![Value::Int(1), five.clone(), seven.clone(), text("web-1:42")];
+            assert!(acquired(form, Value::Array(grant)).is_err());
+        }
+        let grant = vec![Value::Int(1), seven.clone(), text("web-1:42")];
+        assert!(acquired(Form::Lean, Value::Array(grant)).is_err());
     }
 
     #[test]
@@ -270,5 +344,25 @@ mod tests {
         assert_eq!(record.acquired_at_ms, 1_700_000_000_000);
         assert_eq!(record.expires_at_ms, 1_700_000_005_000);
         assert_eq!(record.fence.value(), 7);
+        assert_eq!(record.label, None);
+    }
+
+    #[test]
+    fn a_label_is_read_if_it_is_one() {
+        for (stored, label) in [
+            (r#""web-1:42""#, Some("web-1:42")),
+            (r#""a\u001bb""#, None),
+            ("7", None),
+            ("null", None),
+            ("[]", None),
+        ] {
+            let json = format!(
+                r#"{{"lockId":"AAAAAAAAAAAAAAAAAAAAAA","expiresAtMs":5,"acquiredAtMs":1,"key":"k","holderLabel":{stored},"fence":"000000000000007"}}"#
+            );
+            let record = found(Value::BulkString(json.into_bytes()))
+                .unwrap()
+                .unwrap();
+            assert_eq!(record.label.as_ref().map(HolderLabel::as_str), label);
+        }
     }
 }

@@ -2,8 +2,6 @@
 
 use std::sync::LazyLock;
 
-use redis::Cmd;
-
 /// As the documented forms are told.
 pub(crate) const TOLERANCE_MS: &str = "1000";
 
@@ -71,6 +69,7 @@ pub(crate) static IS_LOCKED: Static = script!("isLocked": "lock_id", "is_locked"
 pub(crate) static LIST: Static = script!("list": "list");
 pub(crate) static FORCE_RELEASE: Static = script!("forceRelease": "lock_id", "force_release");
 pub(crate) static INFO: Static = script!("info": "info");
+pub(crate) static PREFIXES: Static = script!("prefixes": "prefixes");
 pub(crate) static CLEANUP: Static = script!("cleanup": "cleanup");
 
 /// One call of a script.
@@ -93,32 +92,6 @@ impl<'a> Args<'a> {
             lean: args,
             documented: args,
         }
-    }
-}
-
-impl Call<'_> {
-    pub(crate) fn by_hash(&self) -> Cmd {
-        self.command("EVALSHA", &self.script.lean.hash)
-    }
-
-    /// Carries the whole text, and the server remembers it.
-    pub(crate) fn by_text(&self) -> Cmd {
-        self.command("EVAL", self.script.lean.text)
-    }
-
-    fn command(&self, name: &str, script: &str) -> Cmd {
-        let args = self.args.lean;
-        let values = || self.keys.iter().chain(args);
-        let bytes: usize = values().map(|value| value.len()).sum();
-        let mut command = Cmd::with_capacity(
-            3 + self.keys.len() + args.len(),
-            name.len() + script.len() + bytes + 4,
-        );
-        command.arg(name).arg(script).arg(self.keys.len());
-        for value in values() {
-            command.arg(*value);
-        }
-        command
     }
 }
 

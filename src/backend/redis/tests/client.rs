@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use redis::Value;
 use serde_json::{Value as Json, json};
 
-use super::server::{Server, request, ttl};
+use super::server::{Server, connection_of, request, ttl};
 use crate::backend::redis::RedisBackend;
 use crate::backend::{AcquireOutcome, Backend, ExtendOutcome, LookupQuery, Miss, ReleaseOutcome};
 use crate::error::{Error, ErrorCode, Result};
@@ -39,7 +39,7 @@ impl Foreign for Forward {
         assert_eq!(question["sha"], script.get_hash());
         async move {
             let client = redis::Client::open(url).unwrap();
-            let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+            let mut connection = connection_of(&client).await;
             Ok(
                 match connection.send_packed_command(&command).await.unwrap() {
                     Value::ServerError(error) => {
@@ -136,7 +136,7 @@ async fn a_mock_gets_what_is_documented_and_is_understood() {
         (-2, ReleaseOutcome::Missed(Miss::Expired)),
     ] {
         answer(json!(reply));
-        assert_eq!(backend.release(lock.lock_id).await.unwrap(), outcome);
+        assert_eq!(backend.release(lock.lock_id.into()).await.unwrap(), outcome);
         asked("release", json!([index]), json!([id, "1000"]));
     }
     for (reply, outcome) in [
@@ -200,7 +200,7 @@ async fn what_no_client_answers_is_never_a_lock() {
         let id = LockId::generate();
         let key = Key::new("k").unwrap();
         let errors = [
-            answering(answer()).release(id).await.err(),
+            answering(answer()).release(id.into()).await.err(),
             answering(answer()).extend(id, ttl(1)).await.err(),
             answering(answer()).is_locked(&key).await.err(),
             answering(answer()).force_release(&key).await.err(),
@@ -293,7 +293,7 @@ async fn a_client_that_has_a_prefix_of_its_own() {
     let page = backend.list(None, 10).await.unwrap();
     assert_eq!(page.locks.len(), 2);
     assert_eq!(
-        backend.release(one.lock_id).await.unwrap(),
+        backend.release(one.lock_id.into()).await.unwrap(),
         ReleaseOutcome::Released
     );
     assert!(backend.force_release(&two.key).await.unwrap());

@@ -5,7 +5,7 @@ use super::server::{Server, backend, free_port, pour, request, request_to};
 use crate::backend::{AcquireOutcome, Backend, ReleaseOutcome};
 use crate::error::ErrorCode;
 
-const QUICK: &str = r#","connectTimeoutMs":400,"operationTimeoutMs":300"#;
+pub(super) const QUICK: &str = r#","connectTimeoutMs":400,"operationTimeoutMs":300"#;
 
 #[tokio::test]
 async fn nobody_there() {
@@ -15,6 +15,12 @@ async fn nobody_there() {
     assert_eq!(error.code, ErrorCode::ServiceUnavailable);
     assert!(!error.outcome_unknown, "nothing was sent");
     assert!(started.elapsed() < Duration::from_secs(3));
+    assert!(error.message.contains(": connection refused."), "{error}");
+    let tried = started.elapsed().as_millis();
+    let said = error.message.split("Gave up after ").nth(1).unwrap();
+    let (ms, option) = said.split_once(" ms (").unwrap();
+    assert!((400..=tried).contains(&ms.parse().unwrap()), "{error}");
+    assert_eq!(option, "connectTimeoutMs)");
 }
 
 #[tokio::test]
@@ -68,13 +74,14 @@ async fn while_operations_wait_it_can_be_asked_why() {
     };
     assert_eq!(obstacle.code, ErrorCode::ServiceUnavailable);
     assert!(obstacle.message.contains(&port.to_string()));
+    assert!(obstacle.message.contains("Trying for "), "{obstacle}");
     let _server = Server::start_on(port, &[]).await;
     waiting.await.unwrap().unwrap();
     assert_eq!(backend.obstacle(), None);
 }
 
 /// What a peer does to each connection, after it has read something or at once.
-async fn peer(reads: bool, says: &'static [u8]) -> u16 {
+pub(super) async fn peer(reads: bool, says: &'static [u8]) -> u16 {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
         .await
@@ -181,7 +188,7 @@ async fn a_silent_server() {
     }
     server.signal("-CONT");
     assert_eq!(
-        backend.release(lock.lock_id).await.unwrap(),
+        backend.release(lock.lock_id.into()).await.unwrap(),
         ReleaseOutcome::Released
     );
 }
@@ -277,7 +284,8 @@ async fn a_reply_without_an_end_is_not_kept() {
             assert!(request > 0);
             pour(&mut stream, start, more)
         });
-        let backend = backend(port, "").unwrap();
+        // Reading that much takes a while on a busy machine.
+        let backend = backend(port, r#","operationTimeoutMs":60000"#).unwrap();
         let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::Internal);
         assert!(error.outcome_unknown);

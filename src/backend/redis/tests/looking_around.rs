@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::server::{Server, Via, deployment, over_both, request, request_to};
 use crate::backend::redis::RedisBackend;
+use crate::backend::report::Verdict;
 use crate::backend::{AcquireOutcome, Backend, LockRecord, Miss, ReleaseOutcome};
 use crate::error::ErrorCode;
 use crate::lock::Key;
@@ -15,6 +16,7 @@ over_both!(
     a_lock_is_taken_away_with_all_but_its_counter,
     only_what_belongs_to_a_lock_is_taken_away,
     in_a_cluster,
+    prefixes_that_contain_each_other_are_told,
 );
 
 async fn all(backend: &RedisBackend, limit: usize) -> BTreeMap<String, LockRecord> {
@@ -53,7 +55,7 @@ async fn lists_live_locks_whatever_their_names(via: Via) {
     assert_eq!(keys(&backend).await, expected);
     let ended = request("ended", 30_000);
     backend.acquire(&ended).await.unwrap();
-    backend.release(ended.lock_id).await.unwrap();
+    backend.release(ended.lock_id.into()).await.unwrap();
     assert_eq!(keys(&backend).await, expected);
     let plain = &all(&backend, 1).await["plain"];
     let query = crate::backend::LookupQuery::LockId(plain.lock_id);
@@ -151,15 +153,15 @@ async fn a_lock_is_taken_away_with_all_but_its_counter(via: Via) {
         assert!(backend.force_release(&lock.key).await.unwrap());
         assert!(!backend.force_release(&lock.key).await.unwrap());
         assert_eq!(
-            backend.release(lock.lock_id).await.unwrap(),
+            backend.release(lock.lock_id.into()).await.unwrap(),
             ReleaseOutcome::Missed(Miss::NotFound)
         );
-        backend.release(other.lock_id).await.unwrap();
+        backend.release(other.lock_id.into()).await.unwrap();
         let left: Vec<String> = server.run(&["KEYS", "*"]).await;
         assert!(left.iter().all(|name| name.starts_with("syncguard:fence:")));
         let next = backend.acquire(&lock).await.unwrap();
         assert!(matches!(next, AcquireOutcome::Acquired { fence, .. } if fence.value() == 2));
-        backend.release(lock.lock_id).await.unwrap();
+        backend.release(lock.lock_id.into()).await.unwrap();
     }
 }
 
@@ -229,4 +231,50 @@ async fn in_a_cluster(via: Via) {
     }
     let left: usize = server.run(&["DBSIZE"]).await;
     assert_eq!(left, names.len());
+}
+
+async fn prefixes_that_contain_each_other_are_told(via: Via) {
+    let server = Server::start(&[]).await;
+    let lock_under = async |prefix: &str| {
+        let backend = via.backend(&server, &format!(r#","keyPrefix":"{prefix}""#));
+        backend
+            .acquire(&request("k:fence:x", 30_000))
+            .await
+            .unwrap();
+        backend
+    };
+    let finding = async |backend: &RedisBackend| {
+        let mut found = backend.report().await.unwrap().into_iter();
+        found.find(|found| found.name == "prefixes").unwrap()
+    };
+    let backend = lock_under("syncguard").await;
+    for unrelated in ["syncguardian", "other:syncguard", "billing"] {
+        lock_under(unrelated).await;
+    }
+    // Names that only look like those of counters.
+    for name in ["syncguard:a:fence:b:c", "syncguard:a:fence:", ":fence:x:y"] {
+        let _: () = server.run(&["SET", name, "1"]).await;
+    }
+    let found = finding(&backend).await;
+    assert_eq!(found.value, "none contains another");
+    assert_eq!(found.verdict, Verdict::Ok);
+
+    let inner = lock_under("syncguard:billing").await;
+    for backend in [&backend, &inner] {
+        let found = finding(backend).await;
+        assert_eq!(found.value, r#""syncguard" contains "syncguard:billing""#);
+        assert_eq!(found.verdict, Verdict::Warning);
+    }
+}
+
+/// However many names there are, only some are visited, in small steps.
+#[tokio::test]
+async fn of_many_names_only_a_sample_is_visited() {
+    let server = Server::start(&[]).await;
+    let fill = "for i = 1, 60000 do redis.call('SET', 'other:' .. i, '') end";
+    let _: () = server.run(&["EVAL", fill, "0"]).await;
+    let backend = server.backend("");
+    let found = backend.report().await.unwrap();
+    let found = found.iter().find(|found| found.name == "prefixes").unwrap();
+    assert!(found.value.contains("sample"), "{}", found.value);
 }

@@ -1,11 +1,13 @@
-//! Against a real redis-server; the lane against a peer of its own, and clients that are mocks.
+//! Against a real redis-server; a connection against a peer of its own, and clients that are mocks.
 
 mod client;
+mod connection;
 mod faults;
-mod lane;
 mod looking_around;
+mod memory_limit;
 mod operations;
 mod server;
+mod tls;
 mod together;
 mod watch;
 mod watch_deployments;

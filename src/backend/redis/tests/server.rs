@@ -8,13 +8,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use redis::{Cmd, FromRedisValue};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue};
 
 use super::client::Forward;
 use crate::backend::redis::RedisBackend;
-use crate::backend::{AcquireRequest, Backend, Warnings};
+use crate::backend::{AcquireRequest, Backend, ReleaseRequest, Warnings};
 use crate::error::Result;
 use crate::lock::{Key, LockId, Ttl};
+
+/// A busy machine may need more than the half second after which the driver gives up by default.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub async fn connection_of(client: &Client) -> MultiplexedConnection {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(PATIENCE))
+        .set_response_timeout(Some(PATIENCE));
+    client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await
+        .unwrap()
+}
 
 /// How a backend reaches the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -120,7 +134,7 @@ impl Server {
 
     pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> T {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let mut connection = connection_of(&client).await;
         command.query_async(&mut connection).await.unwrap()
     }
 
@@ -197,14 +211,18 @@ pub fn request(key: &str, ms: u32) -> AcquireRequest {
         key: Key::new(key).unwrap(),
         lock_id: LockId::generate(),
         ttl: ttl(ms),
+        label: None,
+        caller: 0,
     }
 }
 
-/// The same, with an id that this backend finds it by.
+/// The same, with a lockId that leads to the key in this backend.
 pub fn request_to(backend: &RedisBackend, key: &str, ms: u32) -> AcquireRequest {
     let request = request(key, ms);
     AcquireRequest {
-        lock_id: backend.new_lock_id(&request.key),
+        lock_id: backend
+            .capabilities()
+            .lock_id_for(&request.key, request.lock_id),
         ..request
     }
 }
@@ -223,4 +241,12 @@ pub fn pour(stream: &mut TcpStream, start: &str, more: &str) -> usize {
         }
     }
     written
+}
+
+/// A release by a caller that knows the lock's key.
+pub fn keyed(lock: &AcquireRequest) -> ReleaseRequest {
+    ReleaseRequest {
+        lock_id: lock.lock_id,
+        key: Some(lock.key.clone()),
+    }
 }

@@ -3,19 +3,20 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use futures_util::future::join_all;
 use redis::Value;
 
 use super::operations::{assert_locked, granted};
 use super::server::{Server, Via, request};
+use crate::backend::redis::connection::resp;
 use crate::backend::redis::format::reply;
 use crate::backend::redis::format::scripts::{self, Form};
-use crate::backend::redis::lane::resp;
-use crate::backend::{AcquireRequest, Backend, LookupQuery};
+use crate::backend::{AcquireRequest, Backend, LookupQuery, ReleaseOutcome};
 
-/// The keys and the arguments of a call, as the lane sends them.
-type Parts = (Vec<String>, Vec<String>);
+/// The keys and the arguments of a call, as a connection sends them.
+pub(super) type Parts = (Vec<String>, Vec<String>);
 
-fn acquire_of(request: &AcquireRequest) -> Parts {
+pub(super) fn acquire_of(request: &AcquireRequest) -> Parts {
     let (key, lock_id) = (request.key.as_str(), request.lock_id.as_str());
     let lock = format!("syncguard:{key}");
     let fence = format!("syncguard:fence:{lock}");
@@ -24,7 +25,7 @@ fn acquire_of(request: &AcquireRequest) -> Parts {
 }
 
 /// With the name of the lock, or by the index alone.
-fn release_of(request: &AcquireRequest, lock: Option<&str>) -> Parts {
+pub(super) fn release_of(request: &AcquireRequest, lock: Option<&str>) -> Parts {
     let mut keys = vec![index_of(request)];
     keys.extend(lock.map(str::to_owned));
     (keys, vec![request.lock_id.as_str().to_owned()])
@@ -34,7 +35,7 @@ fn index_of(request: &AcquireRequest) -> String {
     format!("syncguard:id:{}", request.lock_id.as_str())
 }
 
-fn together(server: &Server, calls: &[Parts]) -> Vec<Value> {
+pub(super) fn together(server: &Server, calls: &[Parts]) -> Vec<Value> {
     let keys: Vec<_> = calls.iter().flat_map(|(keys, _)| keys).collect();
     let mut command = redis::cmd("EVAL");
     command.arg(scripts::TOGETHER.lean.text).arg(keys.len());
@@ -92,4 +93,28 @@ async fn calls_that_share_a_script_do_what_they_do_alone() {
     assert!(!backend.is_locked(&b.key).await.unwrap());
     let left: Vec<String> = server.run(&["KEYS", "syncguard:id:*"]).await;
     assert_eq!(left, [index_of(&again)]);
+}
+
+#[tokio::test]
+async fn many_requests_in_flight_share_scripts() {
+    const CALLERS: usize = 64;
+    const ROUNDS: usize = 20;
+    let server = Server::start(&[]).await;
+    let backend = server.backend("");
+    let caller = async |number: usize| {
+        for _ in 0..ROUNDS {
+            let lock = request(&format!("k{number}"), 30_000);
+            granted(backend.acquire(&lock).await.unwrap());
+            let released = backend.release(lock.lock_id.into()).await.unwrap();
+            assert_eq!(released, ReleaseOutcome::Released);
+        }
+    };
+    join_all((0..CALLERS).map(caller)).await;
+    let by_hash = server.info("cmdstat_evalsha:calls=").await;
+    let by_text = server.info("cmdstat_eval:calls=").await;
+    let requests = 2 * CALLERS * ROUNDS;
+    assert!(
+        by_hash + by_text < requests / 2,
+        "{by_hash} + {by_text} of {requests}"
+    );
 }

@@ -36,7 +36,7 @@ pub(super) async fn acquire(backend: &RedisBackend, key: &str, ttl_ms: u32) -> A
 }
 
 pub(super) async fn release(backend: &RedisBackend, lock: &AcquireRequest) {
-    let outcome = backend.release(lock.lock_id).await.unwrap();
+    let outcome = backend.release(lock.lock_id.into()).await.unwrap();
     assert_eq!(outcome, ReleaseOutcome::Released);
 }
 

@@ -14,30 +14,31 @@ mod tracker;
 
 use std::future::pending;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::transport::dialer::Dialer;
-use super::transport::topology::Topology;
+use super::servers::dialer::Dialer;
+use super::servers::topology::Topology;
 use crate::backend::Watch;
 use keys::{WatchedKey, WatchedKeys};
 
-/// All watches of a backend, by the places of their locks. None of them works any more when this is
+/// All watches of a backend, by the shards of their locks. None of them works any more when this is
 /// dropped.
 pub(super) struct Watching(Vec<Arc<Shared>>);
 
 /// Neither the backend nor its other connection is kept by those who have this.
 struct Shared {
     topology: Arc<Topology>,
-    place: usize,
+    shard: usize,
     dialer: Dialer,
     connect_timeout: Duration,
-    /// That waiters poll: once for all places.
+    /// That waiters poll: once for all shards.
     noted: Arc<AtomicBool>,
     state: Mutex<State>,
     /// There is a look to start, or nobody watches any more.
@@ -54,35 +55,28 @@ struct State {
 impl Watching {
     pub(super) fn new(
         topology: &Arc<Topology>,
-        places: Range<usize>,
+        shards: Range<usize>,
         dialer: &Dialer,
         connect_timeout: Duration,
     ) -> Self {
-        let dialer = Dialer {
-            tracks: true,
-            pool: Arc::default(),
-            ..dialer.clone()
-        };
+        let dialer = dialer.for_tracking();
         let noted = Arc::default();
-        let shared = |place| Shared {
+        let shared = |shard| Shared {
             topology: Arc::clone(topology),
-            place,
-            dialer: Dialer {
-                dialling: Arc::default(),
-                ..dialer.clone()
-            },
+            shard,
+            dialer: dialer.for_another(),
             connect_timeout,
             noted: Arc::clone(&noted),
             state: Mutex::default(),
             work: Notify::new(),
             closed: CancellationToken::new(),
         };
-        Self(places.map(shared).map(Arc::new).collect())
+        Self(shards.map(shared).map(Arc::new).collect())
     }
 
-    pub(super) fn watch(&self, place: usize, lock_key: &str) -> Box<dyn Watch> {
+    pub(super) fn watch(&self, shard: usize, lock_key: &str) -> Box<dyn Watch> {
         Box::new(RedisWatch {
-            shared: Arc::clone(&self.0[place]),
+            shared: Arc::clone(&self.0[shard]),
             key: lock_key.as_bytes().into(),
             changed: None,
         })
@@ -103,7 +97,7 @@ impl Drop for Watching {
 
 impl Shared {
     fn join(self: &Arc<Self>, key: &WatchedKey) -> watch::Receiver<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let changed = state.keys.join(key);
         if !std::mem::replace(&mut state.has_tracker, true) {
             tokio::spawn(tracker::run(Arc::clone(self)));
@@ -113,19 +107,15 @@ impl Shared {
     }
 
     fn leave(&self, key: &WatchedKey) {
-        self.lock().keys.leave(key);
+        self.state.lock().keys.leave(key);
         self.work.notify_one();
     }
 
     /// Whether the tracker has nothing to do: the next watch starts another.
     fn dismiss_tracker(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.has_tracker = !state.keys.is_empty();
         !state.has_tracker
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

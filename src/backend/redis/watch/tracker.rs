@@ -6,16 +6,18 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use redis::{PushInfo, PushKind, ServerErrorKind, Value};
+use redis::{PushInfo, PushKind, Value};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Shared;
 use super::keys::{Look, WatchedKeys};
+use crate::backend::backoff::Backoff;
+use crate::backend::redis::connection::Connection;
+use crate::backend::redis::connections::redirect;
 use crate::backend::redis::error;
-use crate::backend::redis::transport::connection::Connection;
-use crate::backend::redis::transport::link::{Backoff, redirect};
+use crate::backend::redis::servers::server::Server;
 use crate::error::{Error, ErrorCode, Result};
 
 /// How long the connection is kept when nobody watches: the next may come soon.
@@ -28,7 +30,7 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 6
 const STEADY: Duration = Duration::from_secs(5);
 
 struct Tracked {
-    connection: Arc<Connection>,
+    server: Arc<Server>,
     pushes: Receiver<PushInfo>,
 }
 
@@ -44,7 +46,7 @@ async fn track(shared: &Shared) {
             Ok(tracked) => {
                 let since = Instant::now();
                 tracked.serve(shared).await;
-                shared.lock().keys.lost();
+                shared.state.lock().keys.lost();
                 if since.elapsed() >= STEADY {
                     backoff = Backoff::new(shared.connect_timeout);
                 }
@@ -64,12 +66,12 @@ async fn track(shared: &Shared) {
 
 async fn connect(shared: &Shared) -> Result<Tracked> {
     let (dialer, limit) = (&shared.dialer, shared.connect_timeout);
-    let connecting = shared.topology.connect(shared.place, dialer, limit / 3);
-    let connection = timeout(limit, connecting)
+    let connecting = shared.topology.connect(shared.shard, dialer, limit / 3);
+    let server = timeout(limit, connecting)
         .await
         .map_err(|_| dialer.timed_out())??;
-    let pushes = connection.pushes().ok_or_else(error::lost)?;
-    Ok(Tracked { connection, pushes })
+    let pushes = server.background.pushes().ok_or_else(error::lost)?;
+    Ok(Tracked { server, pushes })
 }
 
 fn may_pass(error: &Error) -> bool {
@@ -93,14 +95,15 @@ fn note(shared: &Shared, error: &Error) {
 impl Tracked {
     /// Until the connection is lost or has not been needed for a while.
     async fn serve(mut self, shared: &Shared) {
-        let Self { connection, pushes } = &mut self;
+        let Self { server, pushes } = &mut self;
+        let connection = &server.background;
         let over = connection.over();
         let mut alive = std::pin::pin!(stay_alive(connection));
         let mut looking = FuturesUnordered::new();
         let mut idle_since = None;
         loop {
             let is_idle = {
-                let keys = &mut shared.lock().keys;
+                let keys = &mut shared.state.lock().keys;
                 looking.extend(keys.looks().into_iter().map(|look| read(connection, look)));
                 keys.is_empty()
             };
@@ -112,12 +115,12 @@ impl Tracked {
                 () = sleep_until(idle_until), if is_idle => return,
                 () = shared.work.notified() => {}
                 push = pushes.recv() => match push {
-                    Ok(push) => heed(&mut shared.lock().keys, &push),
-                    Err(RecvError::Lagged(_)) => shared.lock().keys.flushed(),
+                    Ok(push) => apply_invalidation(&mut shared.state.lock().keys, &push),
+                    Err(RecvError::Lagged(_)) => shared.state.lock().keys.flushed(),
                     Err(RecvError::Closed) => return,
                 },
                 Some((look, answer)) = looking.next() => match is_free(shared, answer) {
-                    Ok(free) => shared.lock().keys.looked(&look, free),
+                    Ok(free) => shared.state.lock().keys.looked(&look, free),
                     Err(_) => return,
                 },
             }
@@ -129,7 +132,7 @@ impl Tracked {
 async fn stay_alive(connection: &Connection) {
     loop {
         sleep(PING_EVERY).await;
-        if connection.ask(&redis::cmd("PING")).await.is_err() {
+        if connection.ask(&[b"PING"]).await.is_err() {
             return;
         }
     }
@@ -137,7 +140,7 @@ async fn stay_alive(connection: &Connection) {
 
 /// From then on the server pushes the next change.
 async fn read(connection: &Connection, look: Look) -> (Look, Result<Value>) {
-    let answer = connection.ask(redis::cmd("GET").arg(&*look.key)).await;
+    let answer = connection.ask(&[b"GET", &look.key]).await;
     (look, answer)
 }
 
@@ -146,11 +149,11 @@ fn is_free(shared: &Shared, answer: Result<Value>) -> Result<bool> {
     match answer? {
         Value::Nil => Ok(true),
         Value::ServerError(refused) => {
-            if refused.kind() == Some(ServerErrorKind::Moved) {
-                shared.topology.moved(shared.place, redirect(&refused));
+            if error::code_of(&refused) == "MOVED" {
+                shared.topology.moved(shared.shard, redirect(&refused));
             }
             let error = error::from_server(&refused);
-            // Whoever tries gets the same error, and can tell the caller.
+            // The next attempt gets the same error, and tells the caller.
             if may_pass(&error) {
                 Err(error)
             } else {
@@ -161,8 +164,8 @@ fn is_free(shared: &Shared, answer: Result<Value>) -> Result<bool> {
     }
 }
 
-/// Names the keys that have changed, or nothing when all have.
-fn heed(keys: &mut WatchedKeys, push: &PushInfo) {
+/// Applies a push that names the keys that have changed, or none if all have.
+fn apply_invalidation(keys: &mut WatchedKeys, push: &PushInfo) {
     if push.kind != PushKind::Invalidate {
         return;
     }

@@ -1,38 +1,40 @@
-//! Who owns a file on Windows, and who may change it. Asking takes calls that are not safe Rust:
-//! the binding makes them.
+//! The owner of a file on Windows, and the accounts that may change it. The system calls for this are not
+//! safe Rust, so the binding makes them.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// Accounts are named by their SID.
 #[derive(Debug)]
 pub struct Accounts {
-    /// The one that this process runs as.
+    /// Returns the account that this process runs as.
     pub user: String,
-    /// Makes a directory with the access that a security descriptor (SDDL) gives.
+    /// Returns the folder for the data of local applications, if the user has a profile.
+    pub local_data: Option<PathBuf>,
+    /// Creates a directory with the access that a security descriptor (SDDL) gives.
     pub make_directory: fn(&Path, descriptor: &str) -> io::Result<()>,
     pub access: fn(&Path) -> io::Result<Access>,
 }
 
-/// Not set where the core is used without the binding.
+/// Not set if the core is used without the binding.
 pub static ACCOUNTS: OnceLock<Accounts> = OnceLock::new();
 
 #[derive(Debug)]
 pub struct Access {
     pub owner: String,
-    /// Who may write to it, delete it, or decide who may.
+    /// The accounts that may write to it, delete it, or change its permissions.
     pub writers: Vec<String>,
 }
 
 const EVERYONE: &str = "S-1-1-0";
 const SYSTEM: &str = "S-1-5-18";
 const ADMINISTRATORS: &str = "S-1-5-32-544";
-/// Stand-ins for whoever owns a file.
+/// Placeholders for the owner of a file.
 const OWNER: [&str; 2] = ["S-1-3-0", "S-1-3-4"];
 
 impl Access {
-    /// A file without a list is open to all.
+    /// A file without an access list is open to everybody.
     pub fn unlimited(owner: String) -> Self {
         Self {
             owner,
@@ -40,9 +42,9 @@ impl Access {
         }
     }
 
-    /// Why the user must not rely on it.
+    /// Returns why the user must not rely on the file.
     pub(super) fn objection(&self, user: &str) -> Option<&'static str> {
-        // What an elevated process makes belongs to the administrators.
+        // A file that an elevated process creates belongs to the administrators.
         let trusted = |sid: &str| [user, SYSTEM, ADMINISTRATORS].contains(&sid);
         if !trusted(&self.owner) {
             return Some("belongs to another user");
@@ -55,7 +57,7 @@ impl Access {
     }
 }
 
-/// Access for the user and for those who have it to everything, also to what is made inside.
+/// Access for the user, and for accounts that have access to everything. Files inside inherit it.
 pub(super) fn private_to(user: &str) -> String {
     let accounts = [user, SYSTEM, ADMINISTRATORS];
     let entries = accounts.map(|sid| format!("(A;OICI;FA;;;{sid})"));

@@ -1,14 +1,15 @@
-//! Which files this copy of SQLite has open, and that no other copy in the process has.
+//! Keeps track of the files that this copy of SQLite has open, and refuses those that another copy in the
+//! process has open.
 //!
 //! On POSIX systems file locks belong to the process: a second SQLite in it (of another copy of
 //! this package, or of another library) would not see ours, and would drop them all by closing the
-//! file. Locks would be granted twice and the file be damaged, so the second one is turned away.
+//! file. Locks would be granted twice and the file would be damaged, so the second one is refused.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Device and inode.
+/// The device and the inode of a file.
 type Identity = (u64, u64);
 type Counts = HashMap<Identity, usize>;
 
@@ -16,24 +17,24 @@ type Counts = HashMap<Identity, usize>;
 static OURS: Mutex<Option<Counts>> = Mutex::new(None);
 
 fn ours() -> MutexGuard<'static, Option<Counts>> {
-    OURS.lock().unwrap_or_else(PoisonError::into_inner)
+    OURS.lock()
 }
 
-/// Counts as one connection of this copy. To be dropped after it.
+/// Counts as one connection of this copy. Drop it after the connection.
 #[derive(Debug)]
 pub(crate) struct Claim {
     path: PathBuf,
-    /// `None` where the system does not tell.
+    /// None if the system does not report it.
     identity: Option<Identity>,
 }
 
 impl Claim {
-    /// Opens the file unless something else in this process has it open: then it is `None`.
+    /// Opens the file. None if another copy of SQLite in this process has it open.
     pub(crate) fn open<T, E>(
         path: &Path,
         open: impl FnOnce() -> Result<T, E>,
     ) -> Option<Result<(T, Self), E>> {
-        // Held until the new connection is counted, so that nobody takes it for another copy's.
+        // Locked until the new connection is counted, so that it is not mistaken for another copy's.
         let mut ours = ours();
         let counts = ours.get_or_insert_default();
         if let Some(identity) = identity(path)
@@ -52,7 +53,7 @@ impl Claim {
         }))
     }
 
-    /// False when the file was deleted or replaced.
+    /// Returns whether the file is still there. False if it was deleted or replaced.
     pub(super) fn is_current(&self) -> bool {
         self.identity == identity(&self.path)
     }
@@ -78,13 +79,13 @@ fn identity(path: &Path) -> Option<Identity> {
     Some((found.dev(), found.ino()))
 }
 
-/// Elsewhere locks belong to the open file, and an open file cannot be deleted.
+/// On other systems locks belong to the open file, and an open file cannot be deleted.
 #[cfg(not(unix))]
 fn identity(_: &Path) -> Option<Identity> {
     None
 }
 
-/// Whether this process has a descriptor of the file.
+/// Returns whether this process has a descriptor of the file.
 fn is_open(wanted: Identity) -> bool {
     std::fs::read_dir("/dev/fd").is_ok_and(|descriptors| {
         descriptors

@@ -1,7 +1,7 @@
-//! Opening the file: nothing is written to it before it is known to be ours or empty.
+//! Opens the file. Nothing is written to it before it is known to be ours or empty.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
@@ -15,22 +15,26 @@ const APPLICATION_ID: i64 = 0x5347_6c6b;
 const SCHEMA_VERSION: i64 = 1;
 pub(crate) const SCHEMA: &str = include_str!("../sql/schema.sql");
 
-pub(super) fn open(path: &Path) -> Result<Connection, Failure> {
+/// Stands in place of the version if the file has moved and only a note with its new path is left.
+/// Previous versions take it for a newer schema, which they refuse to use.
+const MOVED_VERSION: i64 = 1_000_000;
+
+pub(super) enum Opened {
+    Ready(Connection),
+    Moved(PathBuf),
+}
+
+pub(super) fn open(path: &Path) -> Result<Opened, Failure> {
     check_path(path).map_err(Failure::Failed)?;
-    // No SQLITE_OPEN_URI: a path is a path, also when it starts with "file:".
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let fail = |error: rusqlite::Error| failure(error, path);
-    let mut connection = Connection::open_with_flags(path, flags).map_err(fail)?;
-    // Waiting is done by the worker, which knows the deadlines.
-    connection
-        .busy_timeout(Duration::ZERO)
-        .and_then(|()| settle_pragmas(&connection))
-        .map_err(fail)?;
-    match identify(&connection).map_err(fail)? {
-        Identity::Ours => {}
+    let mut connection = connect(path, "").map_err(fail)?;
+    let found = match identify(&connection).map_err(fail)? {
         Identity::Empty => create(&mut connection).map_err(fail)?,
+        found => found,
+    };
+    match found {
+        Identity::Ours | Identity::Empty => {}
+        Identity::Moved(to) => return Ok(Opened::Moved(to)),
         Identity::Newer(version) => {
             return Err(refused(format!(
                 "The lock file {} was made by a newer version of SyncGuard (schema {version}, this one knows {SCHEMA_VERSION}): it was left as it is. Update this program, or use another file",
@@ -44,7 +48,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, Failure> {
             )));
         }
     }
-    // Only now: this writes to a file that is not in WAL mode yet.
+    // Not earlier, because this writes to a file that is not in WAL mode yet.
     let mode: String = connection
         .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
         .map_err(fail)?;
@@ -54,6 +58,25 @@ pub(super) fn open(path: &Path) -> Result<Connection, Failure> {
             path.display()
         )));
     }
+    // From now on a lock on the file keeps it from being moved. It may have been moved before.
+    match identify(&connection).map_err(fail)? {
+        Identity::Moved(to) => Ok(Opened::Moved(to)),
+        _ => Ok(Opened::Ready(connection)),
+    }
+}
+
+/// Opens a connection with our settings without writing to the file. `first` runs before anything is
+/// read from it.
+pub(super) fn connect(path: &Path, first: &str) -> rusqlite::Result<Connection> {
+    // No SQLITE_OPEN_URI, so that a path may start with "file:".
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    // The worker waits instead, because it knows the deadlines.
+    connection.busy_timeout(Duration::ZERO)?;
+    connection.execute_batch(first)?;
+    settle_pragmas(&connection)?;
     Ok(connection)
 }
 
@@ -61,7 +84,7 @@ fn refused(message: String) -> Failure {
     Failure::Failed(Error::invalid_argument(message))
 }
 
-fn failure(error: rusqlite::Error, path: &Path) -> Failure {
+pub(super) fn failure(error: rusqlite::Error, path: &Path) -> Failure {
     if is_busy(&error) {
         Failure::Busy(path.to_owned())
     } else {
@@ -87,18 +110,18 @@ fn check_path(path: &Path) -> Result<()> {
     )))
 }
 
-/// Settings of this connection; none of them writes to the file.
+/// Applies the settings of this connection. None of them writes to the file.
 fn settle_pragmas(connection: &Connection) -> rusqlite::Result<()> {
     set_syncs(connection, false)?;
-    // Where fsync does not reach the disk itself (macOS).
+    // On macOS fsync does not reach the disk itself.
     connection.pragma_update(None, "fullfsync", true)?;
-    // That is done where waiting does no harm: see `write_back`.
+    // The WAL is written back where waiting does no harm: see `write_back`.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    // What the WAL grew to while a reader kept it from being reused is given back.
+    // Limits the size that the WAL keeps after a reader prevented its reuse.
     connection.pragma_update(None, "journal_size_limit", JOURNAL_SIZE_LIMIT)
 }
 
-/// Whether a COMMIT waits for the disk. What was committed before then gets there too.
+/// Sets whether a COMMIT waits for the disk. Earlier commits then reach the disk too.
 pub(super) fn set_syncs(connection: &Connection, syncs: bool) -> rusqlite::Result<()> {
     connection.execute_batch(if syncs {
         "PRAGMA synchronous = FULL"
@@ -109,7 +132,7 @@ pub(super) fn set_syncs(connection: &Connection, syncs: bool) -> rusqlite::Resul
 
 pub(super) struct Wal {
     pages: i64,
-    /// How many of them the file itself has too.
+    /// How many of them have been copied to the file itself.
     written_back: i64,
 }
 
@@ -123,8 +146,8 @@ impl Wal {
     }
 }
 
-/// A look at shared memory. Unlike a transaction it never waits for a process that is in the middle
-/// of changing that: it fails.
+/// Reads the state of the WAL from shared memory. If another process is changing it, this fails and does
+/// not wait as a transaction would.
 pub(super) fn wal(connection: &Connection) -> rusqlite::Result<Wal> {
     connection
         .prepare_cached("PRAGMA wal_checkpoint(NOOP)")?
@@ -136,25 +159,28 @@ pub(super) fn wal(connection: &Connection) -> rusqlite::Result<Wal> {
         })
 }
 
-/// As much of the WAL as nobody reads any more. Waits for the disk, but for no process.
+/// Writes back as much of the WAL as nobody reads any more. Waits for the disk, but for no process.
 pub(super) fn write_back(connection: &Connection) -> rusqlite::Result<()> {
     connection
         .prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?
         .query_row([], |_| Ok(()))
 }
 
-/// Writing the WAL back (16 MiB then) means waiting for the disk: not too often.
+/// The length of the WAL, 16 MiB, at which it is written back. That waits for the disk, so it must not
+/// happen too often.
 const LONG_WAL_PAGES: i64 = 4000;
 const JOURNAL_SIZE_LIMIT: i64 = 32 * 1024 * 1024;
 
-enum Identity {
+pub(super) enum Identity {
     Ours,
     Empty,
+    /// The file has moved to this path.
+    Moved(PathBuf),
     Newer(i64),
     Foreign,
 }
 
-fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
+pub(super) fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
     let number =
         |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let application = number("application_id")?;
@@ -163,6 +189,11 @@ fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     Ok(match (application, version, objects) {
         (APPLICATION_ID, SCHEMA_VERSION, _) => Identity::Ours,
+        (APPLICATION_ID, MOVED_VERSION, 1) => {
+            let to: String =
+                connection.query_row("SELECT path FROM syncguard_moved", [], |row| row.get(0))?;
+            Identity::Moved(PathBuf::from(to))
+        }
         (APPLICATION_ID, newer, _) | (0, newer, 0) if newer > SCHEMA_VERSION => {
             Identity::Newer(newer)
         }
@@ -171,13 +202,37 @@ fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
     })
 }
 
-/// All or nothing, and only by the first of several processes that come at once.
-fn create(connection: &mut Connection) -> rusqlite::Result<()> {
+/// Initializes the file in one transaction. If several processes come at once, only the first one does.
+/// Returns what the file is afterwards.
+fn create(connection: &mut Connection) -> rusqlite::Result<Identity> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
-    if matches!(identify(&transaction)?, Identity::Empty) {
-        transaction.execute_batch(SCHEMA)?;
-        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    let found = identify(&transaction)?;
+    if !matches!(found, Identity::Empty) {
+        return Ok(found);
     }
-    transaction.commit()
+    make_ours(&transaction)?;
+    transaction.commit()?;
+    Ok(Identity::Ours)
+}
+
+/// Creates the tables in an empty file, or in one with a note.
+pub(super) fn make_ours(transaction: &Connection) -> rusqlite::Result<()> {
+    transaction.execute_batch("DROP TABLE IF EXISTS syncguard_moved")?;
+    transaction.execute_batch(SCHEMA)?;
+    mark(transaction, SCHEMA_VERSION)
+}
+
+/// Replaces the content of the file by a note with the path of the locks.
+pub(super) fn leave_note(transaction: &Connection, to: &Path) -> rusqlite::Result<()> {
+    transaction.execute_batch(include_str!("../sql/leave_note.sql"))?;
+    transaction.execute(
+        "INSERT INTO syncguard_moved (path) VALUES (?1)",
+        [to.to_string_lossy()],
+    )?;
+    mark(transaction, MOVED_VERSION)
+}
+
+fn mark(transaction: &Connection, version: i64) -> rusqlite::Result<()> {
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", version)
 }

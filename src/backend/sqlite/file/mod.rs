@@ -4,72 +4,96 @@
 pub mod accounts;
 pub(super) mod claim;
 pub(super) mod connection;
-mod local;
+mod kept;
 mod location;
+mod moving;
+mod places;
+mod private;
+pub(super) mod system;
 
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use super::config::Settings;
 use crate::error::{Error, Result};
 
 use claim::Claim;
-pub(super) use location::default_path;
+use connection::Opened;
+use kept::Kept;
+pub(super) use location::Location;
+use location::{IfMoved, Located};
+use system::FileSystem;
+#[cfg(test)]
+pub(super) use {location::temp_name, places::Places};
 
 pub(super) struct LockFile {
     pub(super) path: PathBuf,
     pub(super) db: Connection,
-    /// On a disk of this machine.
+    /// Whether the file is on a disk of this machine.
     pub(super) is_local: bool,
     syncs: bool,
-    /// After the connection: fields are dropped in this order.
+    /// Dropped after the connection, because fields are dropped in their order.
     claim: Claim,
+    kept: Vec<Kept>,
 }
 
 /// Why the file could not be opened or used.
 pub(super) enum Failure {
-    /// Somebody else is in the way for the moment: try again.
+    /// Another process uses the file right now. Try again.
     Busy(PathBuf),
     Failed(Error),
 }
 
 impl LockFile {
-    /// Without a path: the default file.
-    pub(super) fn open(path: Option<&Path>) -> Result<Self, Failure> {
-        let path = match path {
-            Some(path) => path.to_owned(),
-            None => location::default_file().map_err(Failure::Failed)?,
-        };
+    pub(super) fn open(settings: &Settings) -> Result<Self, Failure> {
+        let located = location::locate(settings)?;
+        let path = located.path.clone();
+        if !settings.allow_network_file_system {
+            system::check(&path).map_err(Failure::Failed)?;
+        }
         let opened = Claim::open(&path, || connection::open(&path)).ok_or_else(|| {
             Failure::Failed(Error::invalid_argument(format!(
                 "The lock file {} is open in this process through another copy of SyncGuard or of SQLite. One process can only use one of them for a file",
                 path.display()
             )))
         })?;
-        let (db, claim) = opened?;
+        let (db, claim) = match opened? {
+            (Opened::Ready(db), claim) => (db, claim),
+            (Opened::Moved(to), _) => return Err(moved(&located, &to)),
+        };
+        settings.note_file(&path);
         Ok(Self {
-            is_local: local::is_local(&path),
+            is_local: FileSystem::of(&path) == FileSystem::Local,
             path,
             db,
             syncs: false,
             claim,
+            kept: located.kept,
         })
     }
 
-    /// False when the file was deleted or replaced: other processes then use the new one.
+    /// Makes a file in a temporary directory look new. Call it now and then.
+    pub(super) fn refresh(&mut self) {
+        for kept in &mut self.kept {
+            kept.refresh();
+        }
+    }
+
+    /// Returns whether the path still leads to this file. False if the file was deleted or replaced:
+    /// other processes then use the new one.
     pub(super) fn is_current(&self) -> bool {
         self.claim.is_current()
     }
 
-    /// Whether a COMMIT that need not wait for the disk does not: the first one in a WAL that begins
-    /// anew would. Nor is it due to be written back.
+    /// Returns whether a COMMIT only appends to the WAL. The first one in a WAL that starts again waits for
+    /// the disk, and so does writing the WAL back.
     pub(super) fn only_appends(&self) -> bool {
         connection::wal(&self.db).is_ok_and(|wal| wal.has_more_than_the_file() && !wal.is_long())
     }
 
-    /// Writes the WAL back when it has become long. If that fails, now, it is done after the next
-    /// operation.
+    /// Writes the WAL back if it has become long. If that fails, the next operation causes another try.
     pub(super) fn write_back_if_due(&self) {
         if connection::wal(&self.db).is_ok_and(|wal| wal.is_long() && wal.has_more_than_the_file())
         {
@@ -77,7 +101,7 @@ impl LockFile {
         }
     }
 
-    /// Whether a COMMIT waits for the disk.
+    /// Sets whether a COMMIT waits for the disk.
     pub(super) fn set_syncs(&mut self, syncs: bool) -> rusqlite::Result<()> {
         if self.syncs != syncs {
             connection::set_syncs(&self.db, syncs)?;
@@ -87,10 +111,24 @@ impl LockFile {
     }
 }
 
+fn moved(located: &Located, to: &Path) -> Failure {
+    let path = located.path.display();
+    let to = to.display();
+    Failure::Failed(Error::invalid_argument(match &located.if_moved {
+        IfMoved::Retry => return Failure::Busy(located.path.clone()),
+        IfMoved::NoHome(reason) => format!(
+            "The default lock file of this user is {to}, but this process would use {path}, because {reason}: they would not see each other's locks. Set SYNCGUARD_STATE_DIR to the same directory for all processes, or delete {path} if nothing uses the other file any more"
+        ),
+        IfMoved::Refuse => format!(
+            "The lock file {path} has been replaced by {to}, which is the default file: leave out the path to use it, or use another file"
+        ),
+    }))
+}
+
 impl Drop for LockFile {
     fn drop(&mut self) {
         if !self.is_current() {
-            // Closing would clean up the companions of the file, which are the new file's by now.
+            // Closing would remove the WAL and the shared memory, which belong to the new file by now.
             let _ = self
                 .db
                 .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);

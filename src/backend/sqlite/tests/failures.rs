@@ -5,7 +5,10 @@ use std::fs;
 use rusqlite::Connection;
 
 use super::*;
+use crate::backend::report::Verdict;
 use crate::backend::sqlite::file::claim::Claim;
+use crate::backend::sqlite::file::system::FileSystem;
+use crate::backend::sqlite::file::system::tests::fake;
 use crate::error::{Error, ErrorCode};
 
 /// To SQLite it makes no difference whose process this is.
@@ -41,6 +44,32 @@ async fn refused_and_untouched(path: &Path, says: &str) {
     let error = refused(path).await;
     assert!(error.message.contains(says), "{error:?}");
     assert_eq!(fs::read(path).unwrap(), before);
+}
+
+/// Nothing is created there. Who says so may use it.
+#[tokio::test]
+async fn a_network_file_system() {
+    let dir = TestDir::new();
+    let mount = dir.path().join("mount");
+    fs::create_dir(&mount).unwrap();
+    fake(&mount, FileSystem::Network("NFS".to_owned()));
+    let file = mount.join("locks.db");
+    let error = refused(&file).await;
+    assert!(error.message.contains("is on NFS"), "{error:?}");
+    assert!(!file.exists());
+
+    let permitted = SqliteBackend::open(SqliteConfig {
+        allow_network_file_system: true,
+        ..config(&file)
+    })
+    .unwrap();
+    assert!(granted(permitted.acquire(&request("k")).await.unwrap()).is_some());
+    let findings = permitted.report().await.unwrap();
+    let about = findings.iter().find(|found| found.name == "file system");
+    assert_eq!(about.unwrap().verdict, Verdict::Warning);
+    permitted.close().await;
+    // Nor is one that exists used.
+    refused_and_untouched(&file, "allowNetworkFileSystem").await;
 }
 
 #[tokio::test]
@@ -125,7 +154,7 @@ async fn a_failing_operation_is_not_the_others_failure() {
     let operations = futures_util::future::join3(
         backend.acquire(&good),
         backend.acquire(&bad),
-        backend.release(first.lock_id),
+        backend.release(first.lock_id.into()),
     );
     let mut operations = std::pin::pin!(operations);
     assert!(futures_util::poll!(&mut operations).is_pending());
@@ -169,11 +198,11 @@ async fn a_writer_that_does_not_end_is_a_timeout() {
     patient.acquire(&lock).await.unwrap();
     let stopped = Connection::open(dir.file()).unwrap();
     stopped.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let error = hasty.release(lock.lock_id).await.unwrap_err();
+    let error = hasty.release(lock.lock_id.into()).await.unwrap_err();
     timed_out(&error, &dir.file());
     drop(stopped);
     assert_eq!(
-        patient.release(lock.lock_id).await.unwrap(),
+        patient.release(lock.lock_id.into()).await.unwrap(),
         ReleaseOutcome::Released
     );
     hasty.close().await;

@@ -46,11 +46,11 @@ async fn no_release_is_missed() {
         let releasing = Arc::clone(&holder);
         let released = tokio::spawn(async move {
             spin(Duration::from_micros(500));
-            releasing.release(lock.lock_id).await
+            releasing.release(lock.lock_id.into()).await
         });
         let (ours, attempts) = acquire(&waiter, &mut watch).await;
         assert_eq!(released.await.unwrap(), Ok(ReleaseOutcome::Released));
-        waiter.release(ours).await.unwrap();
+        waiter.release(ours.into()).await.unwrap();
         most = most.max(attempts);
     }
     // Told of the release, and perhaps of one that it had known already.
@@ -139,7 +139,7 @@ async fn hold(backend: &SqliteBackend) {
         if orders.next().is_none() {
             return;
         }
-        backend.release(lock.lock_id).await.unwrap();
+        backend.release(lock.lock_id.into()).await.unwrap();
         eprintln!("{}", now());
         orders.next();
     }
@@ -168,7 +168,7 @@ async fn another_process_hands_over() {
         let released = other.answer();
         delays.push(told.saturating_sub(released) / 1000);
         let (ours, _) = acquire(&waiter, &mut watch).await;
-        waiter.release(ours).await.unwrap();
+        waiter.release(ours.into()).await.unwrap();
         other.order();
     }
     delays.sort_unstable();
@@ -238,7 +238,7 @@ async fn waiting_costs_next_to_nothing() {
         while Instant::now() < end {
             let lock = request("other");
             holder.acquire(&lock).await.unwrap();
-            holder.release(lock.lock_id).await.unwrap();
+            holder.release(lock.lock_id.into()).await.unwrap();
         }
     };
     let busy = cost_of_waiting(&file, other_keys).await;

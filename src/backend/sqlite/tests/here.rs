@@ -25,7 +25,7 @@ fn count(db: &Connection, _: u64) -> Sql<ThreadId> {
 }
 
 async fn is_done_here(backend: &SqliteBackend) -> bool {
-    backend.client.write(count).await.unwrap() == thread::current().id()
+    backend.connections.write(count).await.unwrap() == thread::current().id()
 }
 
 /// The thread may still be tidying up after its last answer, and a crowd is not over at once.
@@ -58,7 +58,7 @@ async fn a_lone_caller_needs_the_thread_now_and_then() {
     }
     assert!((250..=496).contains(&here), "{here}");
     backend.close().await;
-    let closed = backend.client.write(count).await.unwrap_err();
+    let closed = backend.connections.write(count).await.unwrap_err();
     assert_eq!(closed.code, ErrorCode::InvalidArgument);
 }
 
@@ -68,7 +68,7 @@ async fn what_waits_for_the_disk_is_left_to_the_thread() {
     let backend = durable_backend(&dir.file());
     for _ in 0..10 {
         until_done_here(&backend).await;
-        let on = backend.client.write_durably(count).await.unwrap();
+        let on = backend.connections.write_durably(count).await.unwrap();
         assert_ne!(on, thread::current().id());
     }
     backend.close().await;
@@ -92,7 +92,7 @@ async fn a_wal_that_begins_anew_is_left_to_the_thread() {
 #[tokio::test]
 async fn a_long_wal_is_left_to_the_thread_which_writes_it_back() {
     let (dir, backend) = ready().await;
-    let Ok(file) = LockFile::open(Some(&dir.file())) else {
+    let Ok(file) = LockFile::open(&config(&dir.file()).check().unwrap()) else {
         panic!("not opened")
     };
     assert!(file.only_appends());
@@ -154,10 +154,10 @@ async fn what_fails_here_leaves_no_trace_and_gets_the_threads_answer() {
         let count = "SELECT fence FROM syncguard_fence_counters WHERE fence_key = 'written'";
         db.query_row(count, [], |row| row.get::<_, i64>(0)).map(Ok)
     };
-    let before = backend.client.read(written).await.unwrap();
+    let before = backend.connections.read(written).await.unwrap();
     let here = thread::current().id();
     let error = backend
-        .client
+        .connections
         .write(move |db, now_ms| {
             let tried_on = count(db, now_ms)?;
             if tried_on == Ok(here) {
@@ -173,7 +173,7 @@ async fn what_fails_here_leaves_no_trace_and_gets_the_threads_answer() {
         (ErrorCode::Internal, false)
     );
     assert!(error.details.iter().any(|(name, _)| *name == "sqliteCode"));
-    assert_eq!(backend.client.read(written).await.unwrap(), before);
+    assert_eq!(backend.connections.read(written).await.unwrap(), before);
     until_done_here(&backend).await;
     backend.close().await;
 }

@@ -1,6 +1,7 @@
+mod default;
 mod failures;
 mod handover;
-// Elsewhere nothing is done where it is called: see `file::local`.
+// Elsewhere nothing is done where it is called: see `file::system`.
 #[cfg(unix)]
 mod here;
 mod sharing;
@@ -46,6 +47,8 @@ impl Drop for TestDir {
 fn config(path: &Path) -> SqliteConfig {
     SqliteConfig {
         path: Some(path.to_owned()),
+        state_directory: None,
+        allow_network_file_system: false,
         durability: Durability::Normal,
         // Longer than any of these tests takes on a busy machine.
         connect_timeout_ms: Some(60_000),
@@ -74,6 +77,8 @@ fn request(key: &str) -> AcquireRequest {
         key: Key::new(key).unwrap(),
         lock_id: LockId::generate(),
         ttl: ttl(60_000),
+        label: None,
+        caller: 0,
     }
 }
 
@@ -107,7 +112,7 @@ async fn a_lock_from_acquire_to_release() {
     };
     assert!(expires_at_ms > found.expires_at_ms);
     assert_eq!(
-        backend.release(lock.lock_id).await.unwrap(),
+        backend.release(lock.lock_id.into()).await.unwrap(),
         ReleaseOutcome::Released
     );
     assert!(!backend.is_locked(&lock.key).await.unwrap());
@@ -123,7 +128,7 @@ async fn close_leaves_one_file_and_a_new_backend_goes_on_counting() {
         let fence = granted(backend.acquire(&lock).await.unwrap()).unwrap();
         assert_eq!(fence.value(), expected);
         assert!(backend.is_locked(&lock.key).await.unwrap());
-        backend.release(lock.lock_id).await.unwrap();
+        backend.release(lock.lock_id.into()).await.unwrap();
         backend.close().await;
         let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
         assert_eq!(left.len(), 1, "{left:?}");
@@ -147,7 +152,7 @@ async fn the_wal_stays_small() {
     for _ in 0..4000 {
         let lock = request("k");
         backend.acquire(&lock).await.unwrap();
-        backend.release(lock.lock_id).await.unwrap();
+        backend.release(lock.lock_id.into()).await.unwrap();
         let wal = std::fs::metadata(dir.path().join("locks.db-wal")).unwrap();
         largest = largest.max(wal.len());
     }

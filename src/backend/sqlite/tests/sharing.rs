@@ -24,7 +24,12 @@ async fn operations_that_wait_together_get_the_results_they_would_get_alone() {
             .eq(locks[..50].iter().map(|lock| lock.lock_id))
     );
     assert!(holders.iter().all(|(_, fence)| fence.value() == 1));
-    let released = join_all(locks.iter().map(|lock| backend.release(lock.lock_id))).await;
+    let released = join_all(
+        locks
+            .iter()
+            .map(|lock| backend.release(lock.lock_id.into())),
+    )
+    .await;
     let released = released
         .into_iter()
         .filter(|outcome| *outcome == Ok(ReleaseOutcome::Released));
@@ -48,7 +53,7 @@ async fn many_backends_at_once_on_a_new_file_make_no_fence_twice() {
                 if let Some(fence) = granted(backend.acquire(&lock).await.unwrap()) {
                     fences.push(fence.value());
                     assert_eq!(
-                        backend.release(lock.lock_id).await.unwrap(),
+                        backend.release(lock.lock_id.into()).await.unwrap(),
                         ReleaseOutcome::Released
                     );
                 }
@@ -108,7 +113,7 @@ async fn acquires_are_not_starved_by_releases() {
     // Two callers, so that one of them always waits while the other is answered.
     let releases = || async {
         loop {
-            backend.release(LockId::generate()).await.unwrap();
+            backend.release(LockId::generate().into()).await.unwrap();
         }
     };
     let acquired = tokio::select! {

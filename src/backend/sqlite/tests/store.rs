@@ -3,13 +3,14 @@
 use proptest::prelude::*;
 use rusqlite::Connection;
 
+use super::TestDir;
 use crate::backend::sqlite::file::connection::SCHEMA;
 use crate::backend::sqlite::store::*;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, ExtendOutcome, LookupQuery, Miss, ReleaseOutcome,
 };
 use crate::lock::fence::FENCE_MAX;
-use crate::lock::{Key, LockId, Ttl};
+use crate::lock::{HolderLabel, Key, LockId, Ttl};
 
 const NOW: u64 = 1_700_000_000_000;
 const NOW_I: i64 = 1_700_000_000_000;
@@ -29,6 +30,8 @@ fn request(key: &str, ms: u32) -> AcquireRequest {
         key: Key::new(key).unwrap(),
         lock_id: LockId::generate(),
         ttl: ttl(ms),
+        label: None,
+        caller: 0,
     }
 }
 
@@ -50,6 +53,105 @@ fn free_in(db: &Connection, key: &str, now_ms: u64) -> Option<u64> {
 fn count(db: &Connection, table: &str) -> i64 {
     let sql = format!("SELECT count(*) FROM {table}");
     db.query_row(&sql, [], |row| row.get(0)).unwrap()
+}
+
+fn columns(db: &Connection) -> Vec<String> {
+    let sql = "SELECT name FROM pragma_table_info('syncguard_locks')";
+    let mut select = db.prepare(sql).unwrap();
+    let names = select.query_map([], |row| row.get(0)).unwrap();
+    names.map(Result::unwrap).collect()
+}
+
+fn labelled(key: &str, ms: u32, label: &str) -> AcquireRequest {
+    AcquireRequest {
+        label: Some(HolderLabel::new(label).unwrap()),
+        ..request(key, ms)
+    }
+}
+
+/// What everybody who looks or tries is told.
+fn label_of(db: &Connection, lock: &AcquireRequest, now_ms: u64) -> Option<String> {
+    let refused = acquire(db, &request(lock.key.as_str(), 1), now_ms);
+    let AcquireOutcome::Locked(Some(holder)) = refused.unwrap().unwrap() else {
+        panic!("not locked")
+    };
+    let listed = list(db, None, 100, now_ms).unwrap().unwrap().locks;
+    let found = [
+        LookupQuery::Key(lock.key.clone()),
+        LookupQuery::LockId(lock.lock_id),
+    ]
+    .map(|query| lookup(db, &query, now_ms).unwrap().unwrap().unwrap());
+    for record in listed.iter().chain(&found) {
+        if record.key == lock.key.as_str() {
+            assert_eq!(record.label, holder.label);
+        }
+    }
+    holder.label.map(|label| label.as_str().to_owned())
+}
+
+#[test]
+fn a_label_is_in_a_column_that_is_added_when_it_is_needed() {
+    let db = db();
+    let before = columns(&db);
+    let plain = request("plain", 500);
+    fence(&db, &plain, NOW);
+    assert_eq!(label_of(&db, &plain, NOW), None);
+    assert_eq!(columns(&db), before);
+
+    let named = labelled("named", 500, "web-1:42");
+    assert_eq!(fence(&db, &named, NOW), Some(1));
+    assert_eq!(columns(&db).last().unwrap(), "holder_label");
+    assert_eq!(columns(&db).len(), before.len() + 1);
+    assert_eq!(label_of(&db, &named, NOW).as_deref(), Some("web-1:42"));
+    assert_eq!(label_of(&db, &plain, NOW), None);
+    extend(&db, named.lock_id, ttl(9000), NOW).unwrap().unwrap();
+    assert_eq!(label_of(&db, &named, NOW).as_deref(), Some("web-1:42"));
+    // The clock was set back: the lock is given its full length again.
+    let early = NOW - 100_000;
+    assert_eq!(label_of(&db, &named, early).as_deref(), Some("web-1:42"));
+}
+
+#[test]
+fn a_version_that_knows_no_labels_works_with_and_without_the_column() {
+    let dir = TestDir::new();
+    let (old, new) = (
+        Connection::open(dir.file()).unwrap(),
+        Connection::open(dir.file()).unwrap(),
+    );
+    old.execute_batch(SCHEMA).unwrap();
+    // Its statements, as an earlier version has them and keeps them prepared.
+    let mut write = old.prepare(include_str!("../sql/acquire.sql")).unwrap();
+    let mut read = old
+        .prepare("SELECT user_key, lock_id, expires_at_ms, acquired_at_ms, fence FROM syncguard_locks WHERE key = ?1")
+        .unwrap();
+    let mut acquire_old = |lock_id: LockId, now_ms: i64| {
+        let row = rusqlite::params![
+            "k",
+            lock_id.as_str(),
+            now_ms + 500,
+            now_ms,
+            "000000000000009",
+            "k"
+        ];
+        write.execute(row).unwrap();
+        let found: String = read.query_row(["k"], |row| row.get(1)).unwrap();
+        assert_eq!(found, lock_id.as_str());
+    };
+    acquire_old(LockId::generate(), NOW_I);
+    let named = labelled("k", 500, "web-1:42");
+    assert!(fence(&new, &named, NOW + 5000).is_some());
+    assert_eq!(
+        label_of(&new, &named, NOW + 5000).as_deref(),
+        Some("web-1:42")
+    );
+
+    // It takes the row over, and leaves the column as it is.
+    let taken = AcquireRequest {
+        lock_id: LockId::generate(),
+        ..named.clone()
+    };
+    acquire_old(taken.lock_id, NOW_I + 10_000);
+    assert_eq!(label_of(&new, &taken, NOW + 10_000), None);
 }
 
 #[test]

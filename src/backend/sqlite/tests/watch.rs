@@ -65,11 +65,11 @@ async fn a_release_is_told_also_when_it_came_before_the_call() {
     let lock = held(&holder, "k").await;
     let mut watch = watch(&waiter, &lock);
     not_told(&mut watch).await;
-    holder.release(lock.lock_id).await.unwrap();
+    holder.release(lock.lock_id.into()).await.unwrap();
     told(&mut watch).await;
     // Again, and nothing was looked up in between.
     let lock = held(&holder, "k").await;
-    holder.release(lock.lock_id).await.unwrap();
+    holder.release(lock.lock_id.into()).await.unwrap();
     told(&mut watch).await;
     holder.close().await;
     waiter.close().await;
@@ -82,7 +82,7 @@ async fn what_this_very_backend_releases_is_told() {
     let lock = held(&backend, "k").await;
     let mut watch = watch(&backend, &lock);
     not_told(&mut watch).await;
-    backend.release(lock.lock_id).await.unwrap();
+    backend.release(lock.lock_id.into()).await.unwrap();
     told(&mut watch).await;
     backend.close().await;
 }
@@ -101,7 +101,8 @@ async fn a_lock_that_is_taken_away_or_taken_over_is_told() {
     not_told(&mut watch).await;
     let next = request("k");
     // In one transaction, so that the key is never seen free.
-    let (released, acquired) = tokio::join!(holder.release(lock.lock_id), holder.acquire(&next));
+    let (released, acquired) =
+        tokio::join!(holder.release(lock.lock_id.into()), holder.acquire(&next));
     assert_eq!(released, Ok(ReleaseOutcome::Released));
     assert!(granted(acquired.unwrap()).is_some());
     told(&mut watch).await;
@@ -120,7 +121,7 @@ async fn heartbeats_and_other_keys_are_not_told() {
         for _ in 0..20 {
             holder.extend(lock.lock_id, ttl(60_000)).await.unwrap();
             let other = held(&holder, "other").await;
-            holder.release(other.lock_id).await.unwrap();
+            holder.release(other.lock_id.into()).await.unwrap();
             sleep(Duration::from_millis(10)).await;
         }
         sleep(A_WHILE).await;
@@ -129,7 +130,7 @@ async fn heartbeats_and_other_keys_are_not_told() {
         () = watch.changed() => panic!("told"),
         () = disturb => {}
     }
-    holder.release(lock.lock_id).await.unwrap();
+    holder.release(lock.lock_id.into()).await.unwrap();
     told(&mut watch).await;
     holder.close().await;
     waiter.close().await;
@@ -159,7 +160,7 @@ async fn a_lock_that_ends_by_itself_is_told_with_the_next_commit() {
     told(&mut waiter.watch(&lock.key).unwrap()).await;
     let lock = held(&holder, "k").await;
     not_told(&mut watch).await;
-    holder.release(lock.lock_id).await.unwrap();
+    holder.release(lock.lock_id.into()).await.unwrap();
     told(&mut watch).await;
     holder.close().await;
     waiter.close().await;
@@ -183,7 +184,7 @@ async fn each_of_many_is_told_of_its_own_key() {
         let mut all = std::pin::pin!(futures_util::future::join_all(all));
         assert!(timeout(A_WHILE, &mut all).await.is_err());
         for (_, lock) in &even {
-            holder.release(lock.lock_id).await.unwrap();
+            holder.release(lock.lock_id.into()).await.unwrap();
         }
         timeout(LONG, all).await.expect("never told");
         sleep(A_WHILE).await;
@@ -211,7 +212,7 @@ async fn a_watch_may_be_dropped_at_any_time() {
     // Told, but nobody listened to the end.
     let mut call = watch.changed();
     assert!(futures_util::poll!(&mut call).is_pending());
-    holder.release(lock.lock_id).await.unwrap();
+    holder.release(lock.lock_id.into()).await.unwrap();
     sleep(A_WHILE).await;
     drop(call);
     held(&holder, "k").await;
@@ -227,21 +228,22 @@ async fn the_thread_runs_while_somebody_waits_and_not_for_long_after() {
     let dir = TestDir::new();
     let (holder, waiter) = two(&dir);
     let lock = held(&holder, "k").await;
-    let mut watch = watch(&waiter, &lock);
-    assert!(!waiter.client.watches());
+    assert!(!waiter.connections.is_watching());
     // Whatever others do meanwhile.
     let others = async {
         loop {
             let other = held(&holder, "other").await;
-            holder.release(other.lock_id).await.unwrap();
+            holder.release(other.lock_id.into()).await.unwrap();
             sleep(Duration::from_millis(20)).await;
         }
     };
     let twice = async {
         for _ in 0..2 {
+            let mut watch = watch(&waiter, &lock);
             not_told(&mut watch).await;
-            assert!(waiter.client.watches());
-            until(|| !waiter.client.watches()).await;
+            assert!(waiter.connections.is_watching());
+            drop(watch);
+            until(|| !waiter.connections.is_watching()).await;
         }
     };
     tokio::select! {
@@ -263,12 +265,12 @@ async fn close_ends_it() {
     let mut call = watch.changed();
     assert!(timeout(A_WHILE, &mut call).await.is_err());
     waiter.close().await;
-    assert!(!waiter.client.watches());
-    holder.release(lock.lock_id).await.unwrap();
+    assert!(!waiter.connections.is_watching());
+    holder.release(lock.lock_id.into()).await.unwrap();
     assert!(timeout(A_WHILE, &mut call).await.is_err());
     drop(call);
     not_told(&mut watch).await;
-    assert!(!waiter.client.watches());
+    assert!(!waiter.connections.is_watching());
     holder.close().await;
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
@@ -288,7 +290,7 @@ async fn a_file_that_is_deleted_or_replaced_is_told() {
     // From now on it is the new file.
     let lock = held(&holder, "k").await;
     not_told(&mut watch).await;
-    holder.release(lock.lock_id).await.unwrap();
+    holder.release(lock.lock_id.into()).await.unwrap();
     told(&mut watch).await;
     holder.close().await;
     waiter.close().await;

@@ -1,9 +1,9 @@
-//! A thread with a connection of its own. Callers wait for its answers without blocking.
+//! A thread that serves a connection. Callers wait for its answers without blocking.
 
-mod alarm;
-mod desk;
+mod deadline_timer;
 mod pause;
 mod service;
+mod shared_connection;
 mod transaction;
 mod worker;
 

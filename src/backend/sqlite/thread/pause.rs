@@ -1,9 +1,10 @@
-//! How to wait for another process.
+//! How the thread waits for another process.
 
 use std::thread;
 use std::time::Duration;
 
-/// The wait for another process's write: mostly a matter of microseconds, sometimes of an fsync.
+/// The wait for another process to finish its write, which mostly takes microseconds and sometimes an
+/// fsync. Each pause is longer than the one before.
 #[derive(Default)]
 pub(super) struct Pause {
     times: u32,
@@ -21,7 +22,7 @@ impl Pause {
             return;
         }
         let doubled = Self::SHORTEST.saturating_mul(1 << (self.times - Self::YIELDS).min(8));
-        // Random, so that those who wait do not come back all at once.
+        // Random, so that processes that wait do not all return at once.
         thread::sleep(
             doubled
                 .min(Self::LONGEST)

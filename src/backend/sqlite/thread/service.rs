@@ -1,17 +1,17 @@
-//! The thread's side: takes all operations that wait and runs them in one transaction, so that many
-//! share one write to the disk. Answers are given after the COMMIT.
+//! The thread's side: runs all operations that wait in one transaction, so that they share one write to
+//! the disk. Callers are answered after the COMMIT.
 //!
-//! Waiting, for the disk and for other processes, happens here and never on a caller's thread.
+//! Waiting for the disk and for other processes happens here, and never on a caller's thread.
 
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::desk::{Desk, Work};
 use super::pause::Pause;
+use super::shared_connection::{ConnectionState, SharedConnection};
 use super::transaction::{Failed, transaction};
 use super::worker::{Access, Job};
 use crate::backend::sqlite::config::Settings;
@@ -20,29 +20,33 @@ use crate::backend::sqlite::file::{Failure, LockFile};
 use crate::error::Error;
 use crate::lock::time::system_now_ms;
 
-/// More operations than this do not share a transaction, so that other processes get their turn.
+/// How many operations share a transaction at most, so that other processes get their turn.
 const MAX_BATCH: usize = 256;
-const CROWD_LASTS: Duration = Duration::from_millis(100);
-const STAYS_AWAKE: Duration = Duration::from_micros(200);
-const LONGEST_GATHER: Duration = Duration::from_micros(500);
+/// How long callers leave their operations to the thread after several came at once.
+const CROWD_TIME: Duration = Duration::from_millis(100);
+/// How long the thread stays awake for the next operation.
+const SPIN_TIME: Duration = Duration::from_micros(200);
+/// How long a batch waits for more operations at most.
+const MAX_GATHER_TIME: Duration = Duration::from_micros(500);
 
 pub(super) struct Service {
     access: Access,
     settings: Settings,
-    desk: Arc<Desk>,
+    connection: Arc<SharedConnection>,
     incoming: Receiver<Job>,
-    /// What came in and is not in a transaction yet.
+    /// Operations that are not in a transaction yet.
     waiting: VecDeque<Job>,
-    /// The last operation came soon after the one before.
+    /// Whether the last operation came soon after the one before.
     is_awake: bool,
     /// When there was last more than one operation to do.
     last_crowd: Option<Instant>,
-    /// Some that wait for the disk were passed over by the last batch.
+    /// Whether the last batch passed over operations that wait for the disk.
     syncs_next: bool,
     /// The last transaction that waited for the disk.
     last_sync: Sync,
     /// When opening the file was first found to be busy.
     opening_since: Option<Instant>,
+    refreshed: Instant,
 }
 
 #[derive(Default)]
@@ -55,13 +59,13 @@ impl Service {
     pub(super) fn new(
         access: Access,
         settings: Settings,
-        desk: Arc<Desk>,
+        connection: Arc<SharedConnection>,
         incoming: Receiver<Job>,
     ) -> Self {
         Self {
             access,
             settings,
-            desk,
+            connection,
             incoming,
             waiting: VecDeque::new(),
             is_awake: false,
@@ -69,10 +73,11 @@ impl Service {
             syncs_next: false,
             last_sync: Sync::default(),
             opening_since: None,
+            refreshed: Instant::now(),
         }
     }
 
-    /// Until no more operations can come.
+    /// Runs until no more operations can come.
     pub(super) fn serve(&mut self) {
         loop {
             if self.waiting.is_empty() {
@@ -84,7 +89,7 @@ impl Service {
             let mut batch = self.next_batch();
             match self.complete(&mut batch, true) {
                 Err(error) if batch.len() > 1 && !error.outcome_unknown => {
-                    // One operation's failure must not be another's: each for itself.
+                    // One operation's failure must not fail the others: each gets its own transaction.
                     for job in batch {
                         let mut alone = vec![job];
                         let failure = self.complete(&mut alone, false).err();
@@ -92,32 +97,55 @@ impl Service {
                     }
                 }
                 result => {
-                    let at_rest = self.is_at_rest(&batch, result.is_ok());
-                    self.desk.set_at_rest(at_rest);
+                    let is_idle = self.is_idle(&batch, result.is_ok());
+                    self.connection.set_idle(is_idle);
                     answer(batch, result.err().as_ref());
                 }
             }
             self.write_back();
+            self.refresh_if_due();
         }
     }
 
-    /// Nothing when no more can come. While operations follow quickly the thread stays awake for the
-    /// next: it takes longer to wake it than to run one.
+    /// Returns the next operation. None if no more can come. While operations follow quickly the thread
+    /// stays awake, because waking it takes longer than running one.
     fn next_job(&mut self) -> Option<Job> {
         let since = Instant::now();
-        while self.is_awake && since.elapsed() < STAYS_AWAKE {
+        while self.is_awake && since.elapsed() < SPIN_TIME {
             match self.incoming.try_recv() {
                 Ok(job) => return Some(job),
                 Err(TryRecvError::Empty) => thread::yield_now(),
                 Err(TryRecvError::Disconnected) => return None,
             }
         }
-        let job = self.incoming.recv().ok()?;
-        self.is_awake = since.elapsed() < STAYS_AWAKE;
+        let job = self.wait_for_job()?;
+        self.is_awake = since.elapsed() < SPIN_TIME;
         Some(job)
     }
 
-    /// Those that need not wait for the disk go first, but not twice in a row before the others.
+    /// Waits for an operation. None if no more can come.
+    fn wait_for_job(&mut self) -> Option<Job> {
+        loop {
+            match self.incoming.recv_timeout(self.settings.refresh_every) {
+                Ok(job) => return Some(job),
+                Err(RecvTimeoutError::Timeout) => self.refresh_if_due(),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+
+    /// Touches the file, because one in a temporary directory is deleted if it looks unused.
+    fn refresh_if_due(&mut self) {
+        if self.refreshed.elapsed() >= self.settings.refresh_every {
+            self.refreshed = Instant::now();
+            if let Some(open) = &mut self.connection.lock().open {
+                open.refresh();
+            }
+        }
+    }
+
+    /// Returns the operations of the next transaction. Those that need not wait for the disk go first,
+    /// but not twice in a row.
     fn next_batch(&mut self) -> Vec<Job> {
         self.waiting.extend(self.incoming.try_iter());
         if self.waiting.iter().all(|job| job.syncs) {
@@ -138,10 +166,10 @@ impl Service {
         batch
     }
 
-    /// Callers that were answered together tend to come back together. The first of them waits for
-    /// the others, a little: missing a transaction costs them a whole one.
+    /// Waits a little for more operations. Callers that were answered together tend to come back
+    /// together, and one that misses a transaction waits for a whole one.
     fn gather(&mut self) {
-        let until = Instant::now() + (self.last_sync.took / 8).min(LONGEST_GATHER);
+        let until = Instant::now() + (self.last_sync.took / 8).min(MAX_GATHER_TIME);
         while self.waiting.len() < self.last_sync.operations {
             let left = until.saturating_duration_since(Instant::now());
             match self.incoming.recv_timeout(left) {
@@ -171,17 +199,17 @@ impl Service {
     }
 
     fn transaction(&mut self, batch: &mut Vec<Job>, join: bool) -> Result<(), Failure> {
-        let desk = Arc::clone(&self.desk);
-        let mut work = desk.sit_down();
-        let open = work.open.take_if(|open| open.is_current());
+        let connection = Arc::clone(&self.connection);
+        let mut state = connection.lock();
+        let open = state.open.take_if(|open| open.is_current());
         let mut open = match open {
             Some(open) => open,
             None => {
-                work.open = None;
+                state.open = None;
                 self.reopen()?
             }
         };
-        let done = self.run(&mut open, &mut work, batch, join);
+        let done = self.run(&mut open, &mut state, batch, join);
         let result = done.as_ref().copied().map_err(|failed| {
             if failed.is_busy() {
                 Failure::Busy(open.path.clone())
@@ -191,7 +219,7 @@ impl Service {
         });
         let usable = done.map_or_else(|failed| failed.is_busy(), |()| true);
         if usable && open.db.is_autocommit() {
-            work.open = Some(open);
+            state.open = Some(open);
         }
         result
     }
@@ -199,7 +227,7 @@ impl Service {
     fn run(
         &mut self,
         open: &mut LockFile,
-        work: &mut Work,
+        state: &mut ConnectionState,
         batch: &mut Vec<Job>,
         join: bool,
     ) -> Result<(), Failed> {
@@ -207,7 +235,7 @@ impl Service {
         open.set_syncs(syncs)?;
         let committing = transaction(&open.db, self.access, || {
             if join {
-                // Now that the wait for other processes is over.
+                // The wait for other processes is over, and more operations may have come meanwhile.
                 self.join(batch, syncs);
             }
             refuse_late(batch, &open.path);
@@ -216,8 +244,8 @@ impl Service {
                 job.work.run(&open.db, now_ms)?;
             }
             if join && self.access == Access::Write {
-                work.sweeper.count(batch.len());
-                work.sweeper.sweep_if_due(&open.db, now_ms)?;
+                state.sweeper.count(batch.len());
+                state.sweeper.sweep_if_due(&open.db, now_ms)?;
             }
             Ok(Instant::now())
         })?;
@@ -230,9 +258,9 @@ impl Service {
         Ok(())
     }
 
-    /// Whether callers may do without the thread from now on. Many at once are better off together,
-    /// and those of a crowd often come one by one.
-    fn is_at_rest(&mut self, done: &[Job], succeeded: bool) -> bool {
+    /// Whether callers may run their operations themselves from now on. Many at once are faster in one
+    /// transaction, and those of a crowd often come one by one.
+    fn is_idle(&mut self, done: &[Job], succeeded: bool) -> bool {
         self.waiting.extend(self.incoming.try_iter());
         if done.len() + self.waiting.len() > 1 {
             self.last_crowd = Some(Instant::now());
@@ -240,13 +268,13 @@ impl Service {
         succeeded
             && self
                 .last_crowd
-                .is_none_or(|last| last.elapsed() >= CROWD_LASTS)
+                .is_none_or(|last| last.elapsed() >= CROWD_TIME)
     }
 
-    /// After the answers: it waits for the disk.
+    /// Writes the WAL back. Called after the answers, because it waits for the disk.
     fn write_back(&self) {
         if self.access == Access::Write
-            && let Some(open) = &self.desk.sit_down().open
+            && let Some(open) = &self.connection.lock().open
         {
             open.write_back_if_due();
         }
@@ -263,7 +291,7 @@ impl Service {
     }
 
     fn reopen(&mut self) -> Result<LockFile, Failure> {
-        let opened = LockFile::open(self.settings.path.as_deref());
+        let opened = LockFile::open(&self.settings);
         if let Err(Failure::Busy(path)) = &opened {
             let since = *self.opening_since.get_or_insert_with(Instant::now);
             if since.elapsed() < self.settings.connect_timeout {
@@ -277,10 +305,10 @@ impl Service {
     }
 }
 
-/// Callers must not find a file that nobody closes.
+/// Closes the file: callers must not find one that nobody would close.
 impl Drop for Service {
     fn drop(&mut self) {
-        self.desk.sit_down().open = None;
+        self.connection.lock().open = None;
     }
 }
 

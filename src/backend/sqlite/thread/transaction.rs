@@ -1,4 +1,4 @@
-//! From BEGIN to COMMIT.
+//! A transaction, from BEGIN to COMMIT.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ impl Failed {
     }
 }
 
-/// Before the COMMIT.
+/// An error before the COMMIT.
 impl From<rusqlite::Error> for Failed {
     fn from(error: rusqlite::Error) -> Self {
         Self {
@@ -42,7 +42,8 @@ impl From<rusqlite::Error> for Failed {
     }
 }
 
-/// What fails is rolled back; if even that fails the connection is still in the transaction.
+/// Runs `work` in a transaction, which is rolled back if it fails. If the rollback fails too, the
+/// connection is still in the transaction.
 pub(super) fn transaction<T>(
     db: &Connection,
     access: Access,

@@ -1,17 +1,18 @@
-//! The callers' side: hands operations over and waits for their answers. The thread's side is
-//! [`super::service`].
+//! The callers' side: hands operations over to the thread and waits for their answers. The thread's
+//! side is [`super::service`].
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::alarm::Alarm;
-use super::desk::Desk;
+use super::deadline_timer::DeadlineTimer;
 use super::service::Service;
+use super::shared_connection::SharedConnection;
 use crate::backend::sqlite::config::Settings;
 use crate::backend::sqlite::error::stuck;
 use crate::backend::sqlite::store::Sql;
@@ -29,9 +30,10 @@ pub(crate) enum Access {
 
 /// An operation on its way to an answer.
 pub(super) trait Work: Send {
-    /// Keeps the outcome until the transaction is committed. May be run again after a roll-back.
+    /// Runs the operation and keeps its outcome until the transaction is committed. May be called again
+    /// after a rollback.
     fn run(&mut self, db: &Connection, now_ms: u64) -> rusqlite::Result<()>;
-    /// With the failure, or else with the outcome of the last run.
+    /// Answers with the failure, or else with the outcome of the last run.
     fn answer(self: Box<Self>, failure: Option<&Error>);
 }
 
@@ -57,14 +59,14 @@ where
             None => self.outcome,
         };
         if let Some(outcome) = outcome {
-            // Nobody waits any more when the runtime shuts down.
+            // Nobody waits any more if the runtime is shutting down.
             let _ = self.reply.send(outcome);
         }
     }
 }
 
 pub(super) struct Job {
-    /// Not begun any more after this.
+    /// When it is too late to begin.
     pub(super) deadline: Instant,
     pub(super) syncs: bool,
     pub(super) work: Box<dyn Work>,
@@ -79,12 +81,12 @@ enum State {
     Closed,
 }
 
-/// The caller's side. The thread starts with the first operation and ends with this.
+/// The callers' side. The thread starts with the first operation and ends when this is dropped.
 pub(crate) struct Worker {
     access: Access,
     settings: Settings,
-    alarm: Alarm,
-    desk: Arc<Desk>,
+    timer: DeadlineTimer,
+    connection: Arc<SharedConnection>,
     state: Mutex<State>,
 }
 
@@ -92,22 +94,22 @@ impl Worker {
     pub(crate) fn new(access: Access, settings: Settings) -> Self {
         Self {
             access,
-            alarm: Alarm::new(settings.operation_timeout.min(STUCK_AFTER)),
+            timer: DeadlineTimer::new(settings.operation_timeout.min(STUCK_AFTER)),
             settings,
-            desk: Arc::default(),
+            connection: Arc::default(),
             state: Mutex::new(State::Idle),
         }
     }
 
-    /// The answer, if it can be had on this thread without waiting for anything.
+    /// Runs the operation on this thread, if that need not wait for anything.
     pub(crate) fn run_here<T>(
         &self,
         run: &mut impl FnMut(&Connection, u64) -> Sql<T>,
     ) -> Option<Result<T>> {
-        self.desk.run_here(run)
+        self.connection.run_here(run)
     }
 
-    /// With `syncs` the answer waits until what the operation wrote is on the disk.
+    /// Runs the operation on the thread. With `syncs` the answer waits until its writes are on the disk.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         syncs: bool,
@@ -124,7 +126,7 @@ impl Worker {
                 reply,
             }),
         })?;
-        match self.alarm.within(deadline + STUCK_AFTER, answer).await {
+        match self.timer.within(deadline + STUCK_AFTER, answer).await {
             Some(Ok(outcome)) => outcome,
             Some(Err(_)) => {
                 Err(Error::internal("The thread of the SQLite backend ended").outcome_unknown())
@@ -134,11 +136,11 @@ impl Worker {
     }
 
     fn submit(&self, job: Job) -> Result<()> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if matches!(*state, State::Idle) {
             *state = self.start()?;
         }
-        self.desk.set_at_rest(false);
+        self.connection.set_idle(false);
         match &*state {
             State::Running { jobs, .. } => jobs
                 .send(job)
@@ -155,7 +157,7 @@ impl Worker {
         let mut service = Service::new(
             self.access,
             self.settings.clone(),
-            Arc::clone(&self.desk),
+            Arc::clone(&self.connection),
             incoming,
         );
         thread::Builder::new()
@@ -174,10 +176,7 @@ impl Worker {
 
     /// Returns when the file is closed, or when that takes too long.
     pub(crate) async fn close(&self) {
-        let state = std::mem::replace(
-            &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner),
-            State::Closed,
-        );
+        let state = std::mem::replace(&mut *self.state.lock(), State::Closed);
         if let State::Running { jobs, ended } = state {
             drop(jobs);
             let _ = tokio::time::timeout(self.settings.operation_timeout, ended).await;

@@ -1,26 +1,26 @@
-//! Tells waiters when their key may be free.
+//! Wakes waiters when their key may be free.
 //!
-//! What other processes do are commits to the file. One thread sees them for all waiters, on a
-//! connection of its own: the [`lookout`], woken by a [`signal`] and at a [`pace`] of its own. It
-//! runs while somebody waits, and a little longer.
+//! Other processes change locks by commits to the file. One thread sees these commits for all waiters,
+//! on a connection of its own: the [`observer`]. A [`signal`] wakes it, and its [`pace`] limits what it
+//! costs. It runs while a key is watched, and a little longer.
 
-mod lookout;
+mod observer;
 mod pace;
 mod signal;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
-use async_trait::async_trait;
-use tokio::sync::{Notify, oneshot};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use super::config::Settings;
+use super::key::stored_key;
 use crate::backend::Watch;
+use crate::backend::watch::{Changes, KeyWatch, Registry, Watches};
 use crate::lock::Key;
-use crate::lock::key::{KeyBudget, storage_key};
-use lookout::Lookout;
-use signal::{Bell, Signal};
+use observer::Observer;
+use signal::{Signal, WakeHandle};
 
 pub(super) struct Watcher(Arc<Shared>);
 
@@ -29,39 +29,36 @@ struct Shared {
     state: Mutex<State>,
 }
 
+type StoredKey = Arc<str>;
+
 #[derive(Default)]
 struct State {
-    /// By their addresses.
-    waiting: HashMap<usize, Arc<Waiter>>,
-    lookout: Option<Running>,
-    closed: bool,
+    keys: Registry<StoredKey, Known>,
+    observer: Option<Running>,
 }
 
+/// The observer's thread.
 struct Running {
-    bell: Bell,
+    wake_handle: WakeHandle,
     ended: oneshot::Receiver<()>,
 }
 
-struct Waiter {
-    key: String,
-    told: Notify,
-    known: Mutex<Known>,
-}
-
+/// What is known of a watched key.
 #[derive(Default)]
 struct Known {
-    /// The lockId that was last seen.
+    /// The lockId that was seen last. None if the key was free.
     holder: Option<String>,
     stage: Stage,
 }
 
-/// What has happened since the waiter began to wait.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Stage {
+    /// Somebody began to wait since the last lookup.
     #[default]
     New,
     LookedUp,
-    Told,
+    /// All watches were woken, and none of them waits again yet.
+    Woken,
 }
 
 impl Watcher {
@@ -73,146 +70,136 @@ impl Watcher {
     }
 
     pub(super) fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
-        let waiter = Waiter {
-            key: storage_key("", key.as_str(), KeyBudget::POSTGRES).ok()?,
-            told: Notify::new(),
-            known: Mutex::default(),
-        };
-        Some(Box::new(KeyWatch {
-            shared: Arc::clone(&self.0),
-            waiter: Arc::new(waiter),
-        }))
+        let key = stored_key(key.as_str()).ok()?;
+        Some(Box::new(KeyWatch::new(&self.0, StoredKey::from(key))))
     }
 
     #[cfg(test)]
     pub(super) fn is_running(&self) -> bool {
-        self.0.lock().lookout.is_some()
+        self.0.state.lock().observer.is_some()
     }
 
     /// Returns when the file is closed, or when that takes too long.
     pub(super) async fn close(&self) {
-        let lookout = {
-            let mut state = self.0.lock();
-            state.closed = true;
-            state.lookout.take()
+        let observer = {
+            let mut state = self.0.state.lock();
+            state.keys.close();
+            state.observer.take()
         };
-        if let Some(Running { bell, ended }) = lookout {
-            bell.ring();
+        if let Some(Running { wake_handle, ended }) = observer {
+            wake_handle.wake();
             let _ = tokio::time::timeout(self.0.settings.operation_timeout, ended).await;
         }
     }
 }
 
-struct KeyWatch {
-    shared: Arc<Shared>,
-    waiter: Arc<Waiter>,
-}
+impl Watches for Shared {
+    type Key = StoredKey;
 
-#[async_trait]
-impl Watch for KeyWatch {
-    async fn changed(&mut self) {
-        let _waiting = Waiting::enter(&self.shared, &self.waiter);
-        // Keeps one call to come: what is told while nobody listens is not lost.
-        self.waiter.told.notified().await;
-    }
-}
-
-struct Waiting<'a> {
-    shared: &'a Shared,
-    waiter: &'a Arc<Waiter>,
-}
-
-impl<'a> Waiting<'a> {
-    fn enter(shared: &'a Arc<Shared>, waiter: &'a Arc<Waiter>) -> Self {
-        waiter.known().stage = Stage::New;
-        let mut state = shared.lock();
-        state
-            .waiting
-            .insert(Arc::as_ptr(waiter).addr(), Arc::clone(waiter));
-        if state.lookout.is_none() && !state.closed {
-            // If that fails nobody is told, and the next one tries again.
-            state.lookout = shared.start().ok();
+    fn join(self: &Arc<Self>, key: &StoredKey) -> Option<Changes> {
+        let mut state = self.state.lock();
+        let (changes, known) = state.keys.join(Arc::clone(key))?;
+        if known.is_free() {
+            changes.mark_changed();
         }
-        if let Some(lookout) = &state.lookout {
-            lookout.bell.ring();
-        }
-        Self { shared, waiter }
+        Some(changes)
     }
-}
 
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        let address = Arc::as_ptr(self.waiter).addr();
-        self.shared.lock().waiting.remove(&address);
+    fn leave(&self, key: &StoredKey, changes: &Changes) {
+        self.state.lock().keys.leave(key, changes);
+    }
+
+    fn listen(self: &Arc<Self>, key: &StoredKey) {
+        let mut state = self.state.lock();
+        let State { keys, observer } = &mut *state;
+        let Some(known) = keys.state_of(key) else {
+            return;
+        };
+        known.stage = Stage::New;
+        if observer.is_none() {
+            // If the thread cannot be started, the back-off has to do. The next wait tries again.
+            *observer = self.start().ok();
+        }
+        if let Some(observer) = observer {
+            observer.wake_handle.wake();
+        }
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn start(self: &Arc<Self>) -> std::io::Result<Running> {
-        let (bell, signal) = Signal::new()?;
+        let (wake_handle, signal) = Signal::new()?;
         let (end, ended) = oneshot::channel();
         let shared = Arc::clone(self);
         thread::Builder::new()
             .name("syncguard-watch".to_owned())
             .spawn(move || {
-                Lookout::new(shared, signal).run();
+                Observer::new(shared, signal).run();
                 let _ = end.send(());
             })?;
-        Ok(Running { bell, ended })
+        Ok(Running { wake_handle, ended })
     }
 
-    /// Those who wait. Nothing after the end.
-    fn waiting(&self) -> Option<Vec<Arc<Waiter>>> {
-        let state = self.lock();
-        (!state.closed).then(|| state.waiting.values().cloned().collect())
+    /// The keys to look up. `has_commit`: whether something was committed since the last look.
+    fn keys_to_look_up(&self, has_commit: bool) -> Vec<StoredKey> {
+        let mut state = self.state.lock();
+        let keys = state.keys.iter();
+        keys.filter(|(_, known)| match known.stage {
+            Stage::New => true,
+            Stage::LookedUp => has_commit,
+            Stage::Woken => false,
+        })
+        .map(|(key, _)| Arc::clone(key))
+        .collect()
     }
 
-    /// Lets the thread go, unless somebody waits.
-    fn dismiss(&self) -> bool {
-        let mut state = self.lock();
-        let idle = state.waiting.is_empty();
-        if idle {
-            state.lookout = None;
+    /// Notes who holds the key. Wakes its watches if it is free or has a new holder, and returns
+    /// whether it did.
+    fn note_holder(&self, key: &StoredKey, holder: Option<String>) -> bool {
+        let mut state = self.state.lock();
+        let Some(known) = state.keys.state_of(key) else {
+            return false;
+        };
+        if !known.note_holder(holder) {
+            return false;
         }
-        idle
+        let wake_up = state.keys.wake_up(key);
+        drop(state);
+        if let Some(wake_up) = wake_up {
+            wake_up.send();
+        }
+        true
+    }
+
+    /// Lets the observer end, unless somebody watches a key. Returns whether it may.
+    fn retire_if_unwatched(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_unwatched = state.keys.is_empty();
+        if is_unwatched {
+            state.observer = None;
+        }
+        is_unwatched
     }
 }
 
-impl Waiter {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+impl Known {
+    fn is_free(&self) -> bool {
+        self.stage != Stage::New && self.holder.is_none()
     }
 
-    /// Whether to look up its lock, when something was committed or when nothing was.
-    fn wants_look(&self, committed: bool) -> bool {
-        match self.known().stage {
-            Stage::New => true,
-            Stage::LookedUp => committed,
-            Stage::Told => false,
-        }
-    }
-
-    /// Tells it when the key is free, or another's than before: returns whether that is so.
-    fn tell(&self, holder: Option<String>) -> bool {
-        let tell = {
-            let mut known = self.known();
-            let tell = match (&known.holder, &holder) {
-                (_, None) => true,
-                (None, Some(_)) => false,
-                (Some(before), Some(now)) => before != now,
-            };
-            known.holder = holder;
-            known.stage = if tell { Stage::Told } else { Stage::LookedUp };
-            tell
+    /// Returns whether the key is free or has another holder than before.
+    fn note_holder(&mut self, holder: Option<String>) -> bool {
+        let is_news = match (&self.holder, &holder) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(before), Some(now)) => before != now,
         };
-        if tell {
-            // Whoever is told may go on right here, so nothing is locked.
-            self.told.notify_one();
-        }
-        tell
+        self.holder = holder;
+        self.stage = if is_news {
+            Stage::Woken
+        } else {
+            Stage::LookedUp
+        };
+        is_news
     }
 }

@@ -1,27 +1,27 @@
-//! How often to look. With the waking up a look costs up to 100 µs of a core, and waiting must not
-//! cost more than a hundredth of one.
+//! How often to look. With its wake-up a look costs up to 100 µs of a core, and waiting must not cost
+//! more than a hundredth of one. Each look costs time in a budget, which passing time pays off.
 
 use std::time::{Duration, Instant};
 
-/// A write is heard before its commit can be seen, so a look may be too early. Then the next one
-/// comes soon...
+/// The pause after a reported write. The write is reported before its commit can be seen, so a look may
+/// come too early and the next one has to follow soon.
 const SOON: Duration = Duration::from_micros(300);
-/// ...and one more later, for a process that was held up in between.
+/// The pause before one more look, for a process that was held up between its write and its commit.
 const LATER: Duration = Duration::from_millis(10);
-/// So long a look is paid off...
-pub(super) const PRICE: Duration = Duration::from_millis(15);
-/// ...or, when it took long because many wait, so many times as long.
-const PRICE_FACTOR: u32 = 20;
-const HIGHEST_PRICE: Duration = Duration::from_millis(250);
-/// What may be owed: some looks in a row are no harm.
-const CREDIT: Duration = Duration::from_millis(100);
+/// The time that pays for a look.
+pub(super) const LOOK_COST: Duration = Duration::from_millis(15);
+/// How many times its duration a look costs if that is more, because many keys are watched.
+const COST_FACTOR: u32 = 20;
+const MAX_LOOK_COST: Duration = Duration::from_millis(250);
+/// The debt that is allowed: a few looks in a row do no harm.
+const MAX_DEBT: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
     Nothing,
-    /// One that told nobody anything.
+    /// A commit that woke nobody.
     Commit,
-    /// One that somebody was told of.
+    /// A commit that woke somebody.
     Change,
 }
 
@@ -40,8 +40,8 @@ impl Pace {
         }
     }
 
-    /// A write was heard: its commit comes soon.
-    pub(super) fn heard(&mut self) {
+    /// A write was reported. Its commit comes soon.
+    pub(super) fn write_reported(&mut self) {
         self.pause = SOON;
     }
 
@@ -50,21 +50,21 @@ impl Pace {
             self.pause = self.pause.max(LATER);
         }
         if seen == Seen::Change {
-            // It was worth the cost.
+            // This look was worth its cost.
             self.debt = Duration::ZERO;
         }
     }
 
-    /// How long to wait after a look, at least and at most.
-    pub(super) fn after(&mut self, took: Duration, longest: Duration) -> (Duration, Duration) {
+    /// Returns how long to wait after a look, at least and at most.
+    pub(super) fn after(&mut self, took: Duration, max_pause: Duration) -> (Duration, Duration) {
         let now = Instant::now();
         let paid = now.saturating_duration_since(self.since);
         self.since = now;
-        let price = (took * PRICE_FACTOR).clamp(PRICE, HIGHEST_PRICE);
-        self.debt = self.debt.saturating_sub(paid) + price;
-        let least = self.debt.saturating_sub(CREDIT).max(SOON);
+        let cost = (took * COST_FACTOR).clamp(LOOK_COST, MAX_LOOK_COST);
+        self.debt = self.debt.saturating_sub(paid) + cost;
+        let least = self.debt.saturating_sub(MAX_DEBT).max(SOON);
         let most = self.pause.max(least);
-        self.pause = if self.pause < LATER { LATER } else { longest };
+        self.pause = if self.pause < LATER { LATER } else { max_pause };
         (least, most)
     }
 }
@@ -73,44 +73,44 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const LONGEST: Duration = Duration::from_millis(30);
+    const MAX_PAUSE: Duration = Duration::from_millis(30);
 
-    /// Nothing is owed.
+    /// The pause if there is no debt.
     fn pause(pace: &mut Pace) -> Duration {
         pace.debt = Duration::ZERO;
-        pace.after(Duration::ZERO, LONGEST).1
+        pace.after(Duration::ZERO, MAX_PAUSE).1
     }
 
     #[test]
     fn slows_down_until_something_happens() {
         let mut pace = Pace::new();
         let pauses = [(); 4].map(|()| pause(&mut pace));
-        assert_eq!(pauses, [SOON, LATER, LONGEST, LONGEST]);
-        pace.heard();
+        assert_eq!(pauses, [SOON, LATER, MAX_PAUSE, MAX_PAUSE]);
+        pace.write_reported();
         pace.seen(Seen::Nothing);
         assert_eq!(pause(&mut pace), SOON);
-        pace.heard();
+        pace.write_reported();
         pace.seen(Seen::Commit);
         assert_eq!(pause(&mut pace), LATER);
         pace.seen(Seen::Change);
-        assert_eq!(pause(&mut pace), LONGEST);
+        assert_eq!(pause(&mut pace), MAX_PAUSE);
     }
 
     #[test]
-    fn what_is_owed_is_waited_for() {
+    fn a_debt_has_to_be_paid_off() {
         let mut pace = Pace::new();
-        for _ in 0..CREDIT.as_millis() / PRICE.as_millis() {
-            assert_eq!(pace.after(Duration::ZERO, LONGEST).0, SOON);
+        for _ in 0..MAX_DEBT.as_millis() / LOOK_COST.as_millis() {
+            assert_eq!(pace.after(Duration::ZERO, MAX_PAUSE).0, SOON);
         }
-        // However long it took: the machine may have been asleep.
+        // The cost of a single look is limited: the machine may have been suspended.
         for _ in 0..10 {
-            pace.after(Duration::from_secs(1), LONGEST);
+            pace.after(Duration::from_secs(1), MAX_PAUSE);
         }
-        let (least, most) = pace.after(Duration::ZERO, LONGEST);
-        assert!(least > HIGHEST_PRICE && least < HIGHEST_PRICE * 11 && most == least);
+        let (least, most) = pace.after(Duration::ZERO, MAX_PAUSE);
+        assert!(least > MAX_LOOK_COST && least < MAX_LOOK_COST * 11 && most == least);
         pace.seen(Seen::Commit);
-        assert!(pace.after(Duration::ZERO, LONGEST).0 > HIGHEST_PRICE);
+        assert!(pace.after(Duration::ZERO, MAX_PAUSE).0 > MAX_LOOK_COST);
         pace.seen(Seen::Change);
-        assert_eq!(pace.after(Duration::ZERO, LONGEST).0, SOON);
+        assert_eq!(pace.after(Duration::ZERO, MAX_PAUSE).0, SOON);
     }
 }

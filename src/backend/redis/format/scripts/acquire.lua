@@ -1,7 +1,10 @@
 -- Takes the lock unless a live one is there. `counter` is that of its fences.
 -- Returns {1, fence, expiresAtMs}, or 0 when it is locked. In the lean form {fence as a number,
 -- expiresAtMs}, or, of the lock that is there, {for how long, in negative milliseconds, expiresAtMs}.
+-- If the holder has a label, that comes last, and in place of 0 there is {0, for how long,
+-- expiresAtMs, label}.
 -- Nothing is written before all checks are done.
+local MAX_LABEL_BYTES = 128
 local function acquire(lock, index, counter, lock_id, ttl_ms, key_in_json)
   local now = now_ms()
   local stored = redis.call('GET', lock)
@@ -9,11 +12,18 @@ local function acquire(lock, index, counter, lock_id, ttl_ms, key_in_json)
     local expires = read(stored)
     if not expires then return redis.error_reply(NOT_A_LOCK) end
     if expires > now - TOLERANCE_MS then
-      if not LEAN then return 0 end
+      local label
+      if string.find(stored, '"holderLabel":"', 1, true) then
+        local ok, data = pcall(cjson.decode, stored)
+        label = ok and type(data) == 'table' and data.holderLabel
+        if type(label) ~= 'string' or #label > MAX_LABEL_BYTES then label = nil end
+      end
+      if not LEAN and not label then return 0 end
       local left = expires - now
       -- Others may have stored it so that Redis does not remove it at its end.
       if left < 0 then left = left + TOLERANCE_MS end
-      return {-1 - left, expires}
+      if not LEAN then return {0, left, expires, label} end
+      return {-1 - left, expires, label}
     end
   end
 

@@ -24,6 +24,14 @@ if found == 0 then
   decoded.expiresAtMs = expires
   data = cjson.encode(decoded)
 end
-redis.call('SET', lock_key, data, 'PX', ttl_ms)
+local done = redis.pcall('SET', lock_key, data, 'PX', ttl_ms)
+if done.err then
+  if not string.find(done.err, 'OOM', 1, true) then return done end
+  -- At its memory limit a server refuses a SET, unless the script has written before. DEL is never
+  -- refused, and the index is written again. Only then: while a cluster moves the slot away, a key
+  -- that was deleted cannot be written again.
+  redis.call('DEL', KEYS[1])
+  redis.call('SET', lock_key, data, 'PX', ttl_ms)
+end
 redis.call('SET', KEYS[1], lock_key, 'PX', ttl_ms)
 return {1, expires}

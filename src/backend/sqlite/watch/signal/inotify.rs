@@ -1,5 +1,5 @@
-//! Linux tells of every write to the WAL, which is where commits go. It watches the file without
-//! opening it: closing a descriptor would drop the file locks of the whole process.
+//! Linux reports every write to the WAL, which is where commits go. The file is watched without opening
+//! it: closing a descriptor would drop the file locks of the whole process.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,65 +12,66 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
-use super::Heard;
+use super::Woken;
 
-/// A commit is several writes. It can be seen soon after the last of them: most probably now.
-const COMMIT: Duration = Duration::from_micros(50);
+/// How long to wait after a write for the rest of its commit, which consists of several writes.
+const COMMIT_TIME: Duration = Duration::from_micros(50);
 
-pub(crate) struct Bell(Arc<OwnedFd>);
+pub(crate) struct WakeHandle(Arc<OwnedFd>);
 
-impl Bell {
-    pub(crate) fn ring(&self) {
-        // It can only fail because it was rung and not heard yet.
+impl WakeHandle {
+    pub(crate) fn wake(&self) {
+        // It can only fail if it was woken before and did not look yet.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }
 
 pub(crate) struct Signal {
-    bell: Arc<OwnedFd>,
-    /// Nothing where the system does not tell, or has no more of them to give.
+    handle: Arc<OwnedFd>,
+    /// None if the system cannot report writes, or has no instance left.
     writes: Option<OwnedFd>,
 }
 
 impl Signal {
-    pub(crate) fn new() -> io::Result<(Bell, Self)> {
-        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    pub(crate) fn new() -> io::Result<(WakeHandle, Self)> {
+        let handle = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let signal = Self {
-            bell: Arc::clone(&bell),
+            handle: Arc::clone(&handle),
             writes: None,
         };
-        Ok((Bell(bell), signal))
+        Ok((WakeHandle(handle), signal))
     }
 
-    /// Listens to writes to this file from now on, and to no other.
-    pub(crate) fn follow(&mut self, file: &Path) {
-        self.writes = wal(file).and_then(|wal| follow(&wal)).ok();
+    /// Reports writes to this file from now on, and to no other.
+    pub(crate) fn watch_file(&mut self, file: &Path) {
+        self.writes = wal(file).and_then(|wal| writes_to(&wal)).ok();
     }
 
-    pub(crate) fn hears_writes(&self) -> bool {
+    pub(crate) fn reports_writes(&self) -> bool {
         self.writes.is_some()
     }
 
-    /// Writes are not listened to before `least` has passed: on a busy file each would wake us.
-    pub(crate) fn wait(&mut self, least: Duration, most: Duration) -> Heard {
+    /// Waits until it is woken. A write does not wake it before `least` has passed, because on a busy
+    /// file every write would.
+    pub(crate) fn wait(&mut self, least: Duration, most: Duration) -> Woken {
         match &self.writes {
-            None => _ = ready(&[&self.bell], most),
+            None => _ = ready(&[&self.handle], most),
             Some(writes) => {
-                if !ready(&[&self.bell], least)
-                    && ready(&[&self.bell, writes], most.saturating_sub(least))
+                if !ready(&[&self.handle], least)
+                    && ready(&[&self.handle, writes], most.saturating_sub(least))
                 {
-                    ready(&[&self.bell], COMMIT);
+                    ready(&[&self.handle], COMMIT_TIME);
                 }
             }
         }
-        Heard {
-            bell: drain(&self.bell),
-            write: self.writes.as_ref().is_some_and(drain),
+        Woken {
+            by_handle: drain(&self.handle),
+            by_write: self.writes.as_ref().is_some_and(drain),
         }
     }
 }
 
-/// Whether one of them was heard in time.
+/// Returns whether one of the sources became readable in time.
 fn ready(sources: &[&OwnedFd], at_most: Duration) -> bool {
     let mut sources: Vec<_> = sources
         .iter()
@@ -79,7 +80,7 @@ fn ready(sources: &[&OwnedFd], at_most: Duration) -> bool {
     let timeout = Timespec::try_from(at_most).unwrap_or_default();
     poll(&mut sources, Some(&timeout)).map_or_else(
         |_| {
-            // Interrupted, mostly. Whatever it was, it must not become a busy loop.
+            // Mostly an interrupted call. Whatever it was, it must not become a busy loop.
             thread::sleep(Duration::from_millis(1));
             false
         },
@@ -87,19 +88,20 @@ fn ready(sources: &[&OwnedFd], at_most: Duration) -> bool {
     )
 }
 
-/// Whether there was something to hear, which is then forgotten.
+/// Returns whether the source was readable, and empties it.
 fn drain(source: &OwnedFd) -> bool {
     rustix::io::read(source, &mut [0u8; 4096]).is_ok()
 }
 
-/// SQLite puts it beside the file itself, wherever a symbolic link to that may be.
+/// Returns the path of the WAL. SQLite puts it next to the file itself, and not next to a symbolic link
+/// to it.
 fn wal(file: &Path) -> io::Result<OsString> {
     let mut wal = file.canonicalize()?.into_os_string();
     wal.push("-wal");
     Ok(wal)
 }
 
-fn follow(wal: &OsString) -> io::Result<OwnedFd> {
+fn writes_to(wal: &OsString) -> io::Result<OwnedFd> {
     let writes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     inotify::add_watch(&writes, wal.as_os_str(), WatchFlags::MODIFY)?;
     Ok(writes)
@@ -115,42 +117,45 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
     const SHORT: Duration = Duration::from_millis(1);
 
-    fn heard(bell: bool, write: bool) -> Heard {
-        Heard { bell, write }
+    fn woken(by_handle: bool, by_write: bool) -> Woken {
+        Woken {
+            by_handle,
+            by_write,
+        }
     }
 
     #[test]
-    fn the_bell_and_writes_are_heard_once() {
+    fn wake_ups_and_writes_are_reported_once() {
         let dir = TestDir::new();
         write(dir.file(), "").unwrap();
         let mut wal = File::create(dir.path().join("locks.db-wal")).unwrap();
-        let (bell, mut signal) = Signal::new().unwrap();
-        signal.follow(&dir.file());
-        assert!(signal.hears_writes());
+        let (handle, mut signal) = Signal::new().unwrap();
+        signal.watch_file(&dir.file());
+        assert!(signal.reports_writes());
         io::Write::write_all(&mut wal, b"commit").unwrap();
-        assert_eq!(signal.wait(SHORT, LONG), heard(false, true));
-        assert_eq!(signal.wait(SHORT, SHORT * 2), heard(false, false));
-        bell.ring();
-        assert_eq!(signal.wait(LONG, LONG), heard(true, false));
-        bell.ring();
+        assert_eq!(signal.wait(SHORT, LONG), woken(false, true));
+        assert_eq!(signal.wait(SHORT, SHORT * 2), woken(false, false));
+        handle.wake();
+        assert_eq!(signal.wait(LONG, LONG), woken(true, false));
+        handle.wake();
         io::Write::write_all(&mut wal, b"commit").unwrap();
-        assert_eq!(signal.wait(LONG, LONG), heard(true, true));
-        assert_eq!(signal.wait(SHORT, SHORT), heard(false, false));
+        assert_eq!(signal.wait(LONG, LONG), woken(true, true));
+        assert_eq!(signal.wait(SHORT, SHORT), woken(false, false));
     }
 
     #[test]
-    fn a_link_is_followed_and_a_missing_file_is_not_heard() {
+    fn a_link_is_followed_and_a_missing_file_reports_no_writes() {
         let dir = TestDir::new();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(dir.file(), &link).unwrap();
-        let (bell, mut signal) = Signal::new().unwrap();
-        signal.follow(&link);
-        assert!(!signal.hears_writes());
-        bell.ring();
-        assert_eq!(signal.wait(LONG, LONG), heard(true, false));
+        let (handle, mut signal) = Signal::new().unwrap();
+        signal.watch_file(&link);
+        assert!(!signal.reports_writes());
+        handle.wake();
+        assert_eq!(signal.wait(LONG, LONG), woken(true, false));
         write(dir.file(), "").unwrap();
         write(dir.path().join("locks.db-wal"), "").unwrap();
-        signal.follow(&link);
-        assert!(signal.hears_writes());
+        signal.watch_file(&link);
+        assert!(signal.reports_writes());
     }
 }

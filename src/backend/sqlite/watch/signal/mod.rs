@@ -1,5 +1,5 @@
-//! What wakes the lookout: somebody who begins to wait and, where the system tells, every write to
-//! the file.
+//! What wakes the observer: a waiter that begins to wait and, where the system reports it, every write
+//! to the file.
 
 #[cfg(target_os = "linux")]
 mod inotify;
@@ -7,12 +7,12 @@ mod inotify;
 mod polling;
 
 #[cfg(target_os = "linux")]
-pub(super) use inotify::{Bell, Signal};
+pub(super) use inotify::{Signal, WakeHandle};
 #[cfg(not(target_os = "linux"))]
-pub(super) use polling::{Bell, Signal};
+pub(super) use polling::{Signal, WakeHandle};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Heard {
-    pub(super) bell: bool,
-    pub(super) write: bool,
+pub(super) struct Woken {
+    pub(super) by_handle: bool,
+    pub(super) by_write: bool,
 }

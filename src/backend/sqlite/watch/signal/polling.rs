@@ -1,22 +1,23 @@
-//! Where writes are not heard.
+//! For systems that do not report writes.
 
+use parking_lot::{Condvar, Mutex};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::Heard;
+use super::Woken;
 
 #[derive(Default)]
 struct State {
-    rung: Mutex<bool>,
+    woken: Mutex<bool>,
     changed: Condvar,
 }
 
-pub(crate) struct Bell(Arc<State>);
+pub(crate) struct WakeHandle(Arc<State>);
 
-impl Bell {
-    pub(crate) fn ring(&self) {
-        *self.0.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+impl WakeHandle {
+    pub(crate) fn wake(&self) {
+        *self.0.woken.lock() = true;
         self.0.changed.notify_one();
     }
 }
@@ -24,27 +25,24 @@ impl Bell {
 pub(crate) struct Signal(Arc<State>);
 
 impl Signal {
-    pub(crate) fn new() -> std::io::Result<(Bell, Self)> {
+    pub(crate) fn new() -> std::io::Result<(WakeHandle, Self)> {
         let state = Arc::<State>::default();
-        Ok((Bell(Arc::clone(&state)), Self(state)))
+        Ok((WakeHandle(Arc::clone(&state)), Self(state)))
     }
 
-    pub(crate) fn follow(&mut self, _file: &Path) {}
+    pub(crate) fn watch_file(&mut self, _file: &Path) {}
 
-    pub(crate) fn hears_writes(&self) -> bool {
+    pub(crate) fn reports_writes(&self) -> bool {
         false
     }
 
-    pub(crate) fn wait(&mut self, _least: Duration, most: Duration) -> Heard {
-        let rung = self.0.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut rung, _) = self
-            .0
-            .changed
-            .wait_timeout_while(rung, most, |rung| !*rung)
-            .unwrap_or_else(PoisonError::into_inner);
-        Heard {
-            bell: std::mem::take(&mut *rung),
-            write: false,
+    pub(crate) fn wait(&mut self, _least: Duration, most: Duration) -> Woken {
+        let mut woken = self.0.woken.lock();
+        let changed = &self.0.changed;
+        changed.wait_while_for(&mut woken, |woken| !*woken, most);
+        Woken {
+            by_handle: std::mem::take(&mut *woken),
+            by_write: false,
         }
     }
 }
@@ -56,16 +54,16 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn the_bell_is_heard_and_a_ring_before_the_wait_too() {
-        let (bell, mut signal) = Signal::new().unwrap();
-        bell.ring();
-        assert!(signal.wait(LONG, LONG).bell);
+    fn a_wake_up_before_the_wait_counts_too() {
+        let (handle, mut signal) = Signal::new().unwrap();
+        handle.wake();
+        assert!(signal.wait(LONG, LONG).by_handle);
         let short = Duration::from_millis(1);
-        assert!(!signal.wait(short, short).bell);
-        let ringing = std::thread::spawn(move || bell.ring());
-        assert!(signal.wait(Duration::ZERO, LONG).bell);
-        ringing.join().unwrap();
-        signal.follow(Path::new("/"));
-        assert!(!signal.hears_writes());
+        assert!(!signal.wait(short, short).by_handle);
+        let waking = std::thread::spawn(move || handle.wake());
+        assert!(signal.wait(Duration::ZERO, LONG).by_handle);
+        waking.join().unwrap();
+        signal.watch_file(Path::new("/"));
+        assert!(!signal.reports_writes());
     }
 }

@@ -1,0 +1,3 @@
+// The same at full size.
+
+import "./processes.test.js";

@@ -1,0 +1,3 @@
+// Runs the tests of kill.test.js at full size.
+
+import "./kill.test.js";

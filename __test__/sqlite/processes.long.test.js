@@ -1,0 +1,3 @@
+// Runs the tests of processes.test.js at full size.
+
+import "./processes.test.js";

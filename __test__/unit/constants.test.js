@@ -1,0 +1,54 @@
+// A value that both languages need is the same in both: JavaScript's table is what users see, and
+// the core has its own copy because it needs the value before JavaScript could pass it.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import {
+  FENCE_THRESHOLDS,
+  LOCK_DEFAULTS,
+  MAX_KEY_LENGTH_BYTES,
+  TIME_TOLERANCE_MS,
+} from "../../js/common.js";
+import { ROOT } from "../fixtures/node.js";
+
+/** What stands after the pattern in a Rust file; the pattern must be there once. */
+function inRust(path, pattern) {
+  const found = [...readFileSync(join(ROOT, path), "utf8").matchAll(pattern)];
+  expect(found, `${path}: ${pattern}`).toHaveLength(1);
+  return found[0].slice(1);
+}
+const numbers = (texts) => texts.map((text) => Number(text.replaceAll("_", "")));
+
+test("the defaults of a wait", () => {
+  const wait = /max_retries: (\d+),\s+timeout: Some\(Duration::from_secs\((\d+)\)\),/g;
+  const [maxRetries, seconds] = numbers(inRust("src/client/wait.rs", wait));
+  const retry =
+    /retry_delay_ms: ([\d.]+),\s+max_delay_ms: f64::INFINITY,\s+backoff: Backoff::(\w+),\s+jitter: Jitter::(\w+),\s+\}\s+\}\s+\}/g;
+  const [retryDelayMs, backoff, jitter] = inRust("src/lock/retry.rs", retry);
+  expect({
+    maxRetries,
+    retryDelayMs: Number(retryDelayMs),
+    backoff: backoff.toLowerCase(),
+    jitter: jitter.toLowerCase(),
+    timeoutMs: seconds * 1000,
+  }).toEqual(LOCK_DEFAULTS);
+});
+
+test("the longest key", () => {
+  const found = inRust("src/lock/key.rs", /const MAX_KEY_LENGTH_BYTES: usize = ([\d_]+);/g);
+  expect(numbers(found)).toEqual([MAX_KEY_LENGTH_BYTES]);
+});
+
+test("how long a lock outlives its expiry", () => {
+  const found = inRust("src/lock/time.rs", /const TIME_TOLERANCE_MS: u64 = ([\d_]+);/g);
+  expect(numbers(found)).toEqual([TIME_TOLERANCE_MS]);
+});
+
+test("when fences warn, and end", () => {
+  const found = ["MAX", "WARN"].flatMap((name) =>
+    inRust("src/lock/fence.rs", new RegExp(`const FENCE_${name}: u64 = ([\\d_]+);`, "g")),
+  );
+  const { MAX, WARN } = FENCE_THRESHOLDS;
+  expect(numbers(found)).toEqual([Number(MAX), Number(WARN)]);
+});

@@ -1,0 +1,78 @@
+// What holds for the declarations as a whole, and cannot be said in one of the type tests.
+
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import * as common from "../../js/common.js";
+import * as root from "../../js/index.js";
+import { completionsOf } from "../fixtures/completions.js";
+import { ROOT, run } from "../fixtures/node.js";
+
+const read = (path) => readFileSync(join(ROOT, path), "utf8");
+const declarations = readdirSync(join(ROOT, "types"))
+  .map((name) => read(`types/${name}`))
+  .join("\n");
+
+test("every exported type that knows capabilities has those with fences for a default", () => {
+  const generics = [...declarations.matchAll(/^export (?:type|interface) (\w+)<([^>]*)>/gm)];
+  const parameters = generics.filter(([, , text]) => text.includes("BackendCapabilities"));
+  expect(parameters.length).toBeGreaterThan(10);
+  for (const [, name, text] of parameters) {
+    expect(text, name).toMatch(/extends BackendCapabilities = FencingCapabilities,?\s*$/);
+  }
+});
+
+describe("helpers for those who write a backend", () => {
+  /** What a newcomer is looking for. */
+  const FOR_USERS = [
+    ...["lock", "tryLock", "hold", "tryHold", "lead", "createBackend", "createLock", "LockError"],
+    ...["withTelemetry", "listLocks", "forceRelease", "diagnose", "owns", "getByKey", "getById"],
+    ...["getByKeyRaw", "getByIdRaw", "lookupDebug", "hasFence", "hashKey", "acquireHandle"],
+    "createAutoLock",
+  ];
+  const helpers = Object.keys(root).filter((name) => !FOR_USERS.includes(name));
+  let inRoot, inCommon;
+  beforeAll(async () => {
+    [inRoot, inCommon] = await completionsOf(["syncguard", "syncguard/common"]);
+  }, 120_000);
+
+  test("editors list them last in the root module", () => {
+    const sorted = [...inRoot].sort((a, b) => (a.sortText < b.sortText ? -1 : 1));
+    const labels = sorted.map(({ label }) => label);
+    expect(labels).toEqual(expect.arrayContaining(Object.keys(root)));
+    const firstHelper = sorted.findIndex(({ isDeprecated }) => isDeprecated);
+    expect(firstHelper).toBeGreaterThan(FOR_USERS.length);
+    expect(labels.slice(firstHelper)).toEqual(expect.arrayContaining(helpers));
+    for (const name of FOR_USERS) expect(labels.indexOf(name), name).toBeLessThan(firstHelper);
+  });
+
+  test("in syncguard/common they are like all others", () => {
+    expect(inCommon.map(({ label }) => label)).toEqual(expect.arrayContaining(helpers));
+    expect(inCommon.filter(({ isDeprecated }) => isDeprecated)).toEqual([]);
+  });
+
+  test("the root module still has them, and they are the same", () => {
+    for (const name of helpers) expect(root[name], name).toBe(common[name]);
+  });
+
+  test("they are documented under syncguard/common, and nowhere else", () => {
+    const page = read("docs/custom-backends.md");
+    const [, list] = page.split("\n## Helpers in `syncguard/common`\n");
+    for (const name of helpers) expect(list, name).toMatch(new RegExp(`\`${name}\\b`));
+    const pages = ["README.md", ...readdirSync(join(ROOT, "docs")).map((name) => `docs/${name}`)];
+    for (const path of pages.filter((name) => name.endsWith(".md"))) {
+      const imports = read(path).matchAll(/^import \{([^}]+)\} from "syncguard";$/gm);
+      const names = [...imports].flatMap(([, text]) => text.split(",").map((name) => name.trim()));
+      expect(
+        names.filter((name) => helpers.includes(name)),
+        path,
+      ).toEqual([]);
+    }
+  });
+
+  test("the example of the page works", async () => {
+    const [, program] = /^```js\n(.*?)^```$/ms.exec(read("docs/custom-backends.md"));
+    const { stdout, stderr } = await run(program);
+    expect({ stdout, stderr }).toEqual({ stdout: "000000000000001\n", stderr: "" });
+  });
+});

@@ -1,0 +1,77 @@
+// Where this code lies, whatever a bundler has made of it.
+
+import { dirname, isAbsolute } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/**
+ * The folder of the file that this code runs from. `undefined` if it runs from no file.
+ *
+ * The engine knows best. `__dirname` does not exist in a bundle of ES modules, and some bundlers
+ * replace it by a folder of the machine that the bundle was made on (`bun build`) or by a name that
+ * is no folder at all (Turbopack). It is right where code is evaluated as text, as by webpack in
+ * development, which the engine knows no file of.
+ * @returns {string | undefined}
+ */
+export function ownFolder() {
+  const file = ownFile();
+  if (file !== undefined) return dirname(file);
+  const named = import.meta.dirname;
+  return typeof named === "string" && isAbsolute(named) ? named : undefined;
+}
+
+/**
+ * The folder of the executable that this code is packed into. `undefined` if there is none: beside
+ * a plain `node` there is nothing of ours.
+ * @returns {string | undefined}
+ */
+export function executableFolder() {
+  return isPacked() ? dirname(process.execPath) : undefined;
+}
+
+/** Whether a tool made one executable of the runtime and the program. */
+function isPacked() {
+  const { Deno, process } = /** @type {any} */ (globalThis);
+  if (process.pkg !== undefined || Deno?.build?.standalone) return true;
+  // Bun's have a file system of their own, for what is packed.
+  if (/^(\/\$bunfs\/|[A-Z]:[\\/]~BUN[\\/])/.test(ownFile() ?? "")) return true;
+  return process.getBuiltinModule?.("node:sea")?.isSea() === true;
+}
+
+function ownFile() {
+  const name = callSite()?.getFileName();
+  if (typeof name !== "string") return undefined;
+  try {
+    const file = name.startsWith("file:") ? fileURLToPath(name) : name;
+    return isAbsolute(file) ? file : undefined;
+  } catch {
+    return undefined; // a URL that names no file of this machine
+  }
+}
+
+/** @returns {NodeJS.CallSite | undefined} */
+function callSite() {
+  const { prepareStackTrace, stackTraceLimit } = Error;
+  try {
+    Error.stackTraceLimit = 1;
+    Error.prepareStackTrace = (_error, sites) => sites;
+    const sites = /** @type {unknown} */ (new Error().stack);
+    return Array.isArray(sites) ? sites[0] : undefined;
+  } catch {
+    return undefined; // a program may have frozen Error
+  } finally {
+    restore(prepareStackTrace, stackTraceLimit);
+  }
+}
+
+/**
+ * @param {typeof Error.prepareStackTrace} prepareStackTrace
+ * @param {number} stackTraceLimit
+ */
+function restore(prepareStackTrace, stackTraceLimit) {
+  try {
+    Error.stackTraceLimit = stackTraceLimit;
+    Error.prepareStackTrace = prepareStackTrace;
+  } catch {
+    // Frozen: nothing was changed either.
+  }
+}

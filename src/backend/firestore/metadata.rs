@@ -1,0 +1,191 @@
+//! The metadata server of Google Cloud, which tells programs that run there who they are.
+//!
+//! Google's library asks it too, but through the proxies of the environment, which cannot reach it
+//! and must not see its tokens, and not at all where the system has no root certificates.
+
+use std::env;
+use std::fmt;
+use std::time::Duration;
+
+use firestore::gcloud_sdk::google_cloud_auth::credentials::{
+    CacheableResource, CredentialsProvider, EntityTag,
+};
+use firestore::gcloud_sdk::google_cloud_auth::errors::CredentialsError;
+use firestore::gcloud_sdk::{GCP_DEFAULT_SCOPES, HeaderMap};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response};
+use serde::Deserialize;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tonic::codegen::http::{Extensions, HeaderValue, header::AUTHORIZATION};
+
+use super::error::token_server_failed;
+use crate::backend::unreachable::Reason;
+use crate::error::{Error, Result};
+
+const USUAL_HOST: &str = "metadata.google.internal";
+const FLAVOR: &str = "metadata-flavor";
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The server has a new token from five minutes before the old one expires.
+const RENEW_BEFORE_EXPIRY: Duration = Duration::from_secs(240);
+const RENEW_PAUSE: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct MetadataServer {
+    host: String,
+    http: Client,
+    token: Mutex<Option<Token>>,
+}
+
+struct Token {
+    headers: HeaderMap,
+    tag: EntityTag,
+    renew_at: Instant,
+    expires_at: Instant,
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+#[derive(Deserialize)]
+struct TokenAnswer {
+    access_token: String,
+    expires_in: u64,
+    token_type: String,
+}
+
+impl MetadataServer {
+    pub(super) fn from_env() -> Result<Self> {
+        let host = env::var("GCE_METADATA_HOST");
+        Self::at(host.unwrap_or_else(|_| USUAL_HOST.to_owned()))
+    }
+
+    pub(super) fn at(host: String) -> Result<Self> {
+        let http = Client::builder()
+            .no_proxy()
+            .redirect(Policy::none())
+            .tls_certs_only([])
+            .timeout(REQUEST_TIMEOUT)
+            .build()
+            .map_err(|_| Error::internal("There is no HTTP client for the metadata server"))?;
+        Ok(Self {
+            host,
+            http,
+            token: Mutex::default(),
+        })
+    }
+
+    pub(super) async fn project_id(&self) -> Result<String, MetadataError> {
+        let answer = self.ask("project/project-id").await?;
+        // A page of somebody else, as of a network that wants a login first, is no answer.
+        let is_google = answer
+            .headers()
+            .get(FLAVOR)
+            .is_some_and(|it| it == "Google");
+        match answer.text().await {
+            Ok(project_id) if is_google => Ok(project_id.trim().to_owned()),
+            _ => Err(self.unreadable()),
+        }
+    }
+
+    async fn new_token(&self) -> Result<Token, MetadataError> {
+        let scopes = GCP_DEFAULT_SCOPES.join(",");
+        let path = format!("instance/service-accounts/default/token?scopes={scopes}");
+        // The token's life is counted from before the request, to be on the safe side.
+        let asked_at = Instant::now();
+        let answer = self.ask(&path).await?.bytes().await;
+        let answer = answer.map_err(|_| self.unreadable())?;
+        let token: TokenAnswer = serde_json::from_slice(&answer).map_err(|_| self.unreadable())?;
+        let authorization = format!("{} {}", token.token_type, token.access_token);
+        let mut authorization =
+            HeaderValue::try_from(authorization).map_err(|_| self.unreadable())?;
+        authorization.set_sensitive(true);
+        let life = Duration::from_secs(token.expires_in.min(24 * 60 * 60));
+        let renew_in = life.saturating_sub(RENEW_BEFORE_EXPIRY).max(RENEW_PAUSE);
+        Ok(Token {
+            headers: HeaderMap::from_iter([(AUTHORIZATION, authorization)]),
+            tag: EntityTag::new(),
+            renew_at: asked_at + renew_in.min(life),
+            expires_at: asked_at + life,
+        })
+    }
+
+    async fn ask(&self, path: &str) -> Result<Response, MetadataError> {
+        let url = format!("http://{}/computeMetadata/v1/{path}", self.host);
+        let request = self.http.get(url).header(FLAVOR, "Google");
+        let asked = request.send().await.and_then(Response::error_for_status);
+        asked.map_err(|error| {
+            let (reason, text) =
+                token_server_failed(&format!("the metadata server {}", self.host), &error);
+            let by_status = |status: reqwest::StatusCode| status.is_server_error();
+            MetadataError {
+                // Where there is a metadata server, its name is known.
+                transient: error
+                    .status()
+                    .map_or(reason != Reason::HostNotFound, by_status),
+                text,
+            }
+        })
+    }
+
+    fn unreadable(&self) -> MetadataError {
+        MetadataError {
+            transient: false,
+            text: format!("What answers at {} is not a metadata server", self.host),
+        }
+    }
+}
+
+impl CredentialsProvider for MetadataServer {
+    /// The first caller that finds the token about to expire renews it. A failure counts once the
+    /// old token has expired.
+    async fn headers(
+        &self,
+        extensions: Extensions,
+    ) -> Result<CacheableResource<HeaderMap>, CredentialsError> {
+        let mut token = self.token.lock().await;
+        let now = Instant::now();
+        if token.as_ref().is_none_or(|token| token.renew_at <= now) {
+            match (self.new_token().await, token.as_mut()) {
+                (Ok(new), _) => *token = Some(new),
+                (Err(_), Some(old)) if old.expires_at > now => old.renew_at = now + RENEW_PAUSE,
+                (Err(error), _) => {
+                    return Err(CredentialsError::from_source(error.transient, error));
+                }
+            }
+        }
+        let Some(token) = token.as_ref() else {
+            return Err(CredentialsError::from_msg(true, "there is no token yet"));
+        };
+        if extensions.get::<EntityTag>() == Some(&token.tag) {
+            return Ok(CacheableResource::NotModified);
+        }
+        Ok(CacheableResource::New {
+            entity_tag: token.tag.clone(),
+            data: token.headers.clone(),
+        })
+    }
+
+    async fn universe_domain(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A sentence without its full stop, with nothing of a credential or of an answer in it.
+#[derive(Debug, Clone)]
+pub(super) struct MetadataError {
+    /// Whether it may pass by itself.
+    pub(super) transient: bool,
+    text: String,
+}
+
+impl fmt::Display for MetadataError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for MetadataError {}

@@ -1,0 +1,2 @@
+-- $1 key. Runs before acquire_contested.sql, in the same transaction.
+SELECT FROM syncguard_locks WHERE key = $1::text FOR UPDATE

@@ -1,0 +1,378 @@
+//! Where the server is and how to log in: libpq's keywords, from the environment, the URL and the
+//! options, turned into the driver's configuration.
+//!
+//! - [`url`] reads a URL, [`foreign`] parameters that other libraries put into one
+//! - [`ssl`] libpq's keywords for TLS, [`server_name`] the server's name in messages
+
+mod foreign;
+mod server_name;
+mod ssl;
+mod url;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::config::{
+    ChannelBinding, Config, Host, LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs,
+};
+
+use self::foreign::{ForeignSettings, take_foreign_settings, unknown_parameter};
+use self::ssl::SslParams;
+use crate::backend::tls::{Tls, TlsOptions};
+use crate::error::{Error, Result};
+
+pub(crate) struct Target {
+    pub config: Config,
+    /// The server's name in messages.
+    pub server: Arc<str>,
+    pub tls: Option<Tls>,
+    pub servername: Option<String>,
+    pub connect_timeout: Option<Duration>,
+    pub foreign: ForeignSettings,
+}
+
+impl Target {
+    /// Limits the time for each of several hosts, so that some is left for the others if one does not
+    /// answer. The limit is shorter than `connect_timeout` for a single host too: the driver's error
+    /// then says what happened, which our own limit could not.
+    pub(crate) fn limit_each_host(&mut self, connect_timeout: Duration) {
+        let (names, addresses) = (self.config.get_hosts(), self.config.get_hostaddrs());
+        let hosts = u32::try_from(names.len().max(addresses.len())).unwrap_or(u32::MAX);
+        let limit = connect_timeout.mul_f64(0.75) / hosts.max(1);
+        self.config.connect_timeout(limit);
+    }
+}
+
+/// Combines the three sources. `params`, from the options, win over the URL, and both over
+/// `defaults`, from the environment.
+pub(crate) fn resolve(
+    defaults: BTreeMap<String, String>,
+    url: Option<&str>,
+    params: BTreeMap<String, String>,
+    tls: Option<TlsOptions>,
+) -> Result<Target> {
+    let mut all = BTreeMap::new();
+    let in_url = url.map(url::parse).transpose()?.unwrap_or_default();
+    for layer in [defaults, in_url.into_iter().collect(), params] {
+        // The port and the address of a weaker source belong to another host.
+        if layer.contains_key("host") {
+            all.remove("hostaddr");
+            all.remove("port");
+        }
+        all.extend(layer.into_iter().map(libpq_keyword));
+    }
+    // If a password contains a question mark, what follows looks like parameters.
+    let is_certain = !url.is_some_and(|url| {
+        url.split_once('?')
+            .is_some_and(|(_, query)| query.contains('@'))
+    });
+    build(all, tls, is_certain)
+}
+
+/// Translates keywords that other libraries use for those of libpq.
+fn libpq_keyword((keyword, value): (String, String)) -> (String, String) {
+    match keyword.as_str() {
+        "database" => ("dbname".to_owned(), value),
+        "ssl" => {
+            let mode = match value.as_str() {
+                "true" | "1" => "require",
+                "false" | "0" => "disable",
+                mode => mode,
+            };
+            ("sslmode".to_owned(), mode.to_owned())
+        }
+        _ => (keyword, value),
+    }
+}
+
+fn build(
+    mut all: BTreeMap<String, String>,
+    tls: Option<TlsOptions>,
+    is_certain: bool,
+) -> Result<Target> {
+    let foreign = take_foreign_settings(&mut all)?;
+    let mut take = |keyword: &str| all.remove(keyword).filter(|value| !value.is_empty());
+    let mut config = Config::new();
+
+    let hosts = take("host");
+    let addresses = take("hostaddr");
+    if hosts.is_none() && addresses.is_none() {
+        config.host("localhost");
+    }
+    for host in hosts.iter().flat_map(|hosts| hosts.split(',')) {
+        // The driver would look up a server of that name.
+        if cfg!(not(unix)) && host.starts_with('/') {
+            return Err(Error::invalid_argument(
+                "Unix sockets are not available on this system",
+            ));
+        }
+        config.host(if host.is_empty() { "localhost" } else { host });
+    }
+    for address in addresses.iter().flat_map(|addresses| addresses.split(',')) {
+        config.hostaddr(address.parse().map_err(|_| wrong("hostaddr"))?);
+    }
+    for port in take("port").iter().flat_map(|ports| ports.split(',')) {
+        config.port(match port {
+            "" => 5432,
+            port => number(port, "port")?,
+        });
+    }
+    let (names, addresses) = (config.get_hosts().len(), config.get_hostaddrs().len());
+    if names > 0 && addresses > 0 && names != addresses {
+        return Err(Error::invalid_argument(
+            "There must be as many PostgreSQL hosts as values of hostaddr",
+        ));
+    }
+    let hosts = names.max(addresses);
+    if !matches!(config.get_ports().len(), 0 | 1) && config.get_ports().len() != hosts {
+        return Err(Error::invalid_argument(
+            "There must be one PostgreSQL port for all hosts or one for each",
+        ));
+    }
+
+    let user = take("user").ok_or_else(|| {
+        Error::invalid_argument("No PostgreSQL user is given: put it into the URL or the options")
+    })?;
+    config.dbname(take("dbname").unwrap_or_else(|| user.clone()));
+    config.user(user);
+    if let Some(password) = take("password") {
+        config.password(password);
+    }
+    if let Some(options) = take("options") {
+        config.options(options);
+    }
+    let fallback = take("fallback_application_name");
+    if let Some(name) = take("application_name").or(fallback) {
+        config.application_name(name);
+    }
+
+    // Locks need a server that can be written to.
+    config.target_session_attrs(match take("target_session_attrs").as_deref() {
+        None | Some("any") => TargetSessionAttrs::Any,
+        Some("read-write" | "primary") => TargetSessionAttrs::ReadWrite,
+        Some(_) => return Err(wrong("target_session_attrs")),
+    });
+    config.load_balance_hosts(match take("load_balance_hosts").as_deref() {
+        None | Some("disable") => LoadBalanceHosts::Disable,
+        Some("random") => LoadBalanceHosts::Random,
+        Some(_) => return Err(wrong("load_balance_hosts")),
+    });
+    config.channel_binding(match take("channel_binding").as_deref() {
+        None | Some("prefer") => ChannelBinding::Prefer,
+        Some("disable") => ChannelBinding::Disable,
+        Some("require") => ChannelBinding::Require,
+        Some(_) => return Err(wrong("channel_binding")),
+    });
+    config.ssl_negotiation(match take("sslnegotiation").as_deref() {
+        None | Some("postgres") => SslNegotiation::Postgres,
+        Some("direct") => SslNegotiation::Direct,
+        Some(_) => return Err(wrong("sslnegotiation")),
+    });
+
+    if let Some(on) = take("keepalives") {
+        config.keepalives(on != "0");
+    }
+    if let Some(seconds) = take("keepalives_idle") {
+        config.keepalives_idle(Duration::from_secs(number(&seconds, "keepalives_idle")?));
+    }
+    if let Some(seconds) = take("keepalives_interval") {
+        config.keepalives_interval(Duration::from_secs(number(
+            &seconds,
+            "keepalives_interval",
+        )?));
+    }
+    if let Some(count) = take("keepalives_count") {
+        config.keepalives_retries(number(&count, "keepalives_count")?);
+    }
+    if let Some(ms) = take("tcp_user_timeout") {
+        config.tcp_user_timeout(Duration::from_millis(number(&ms, "tcp_user_timeout")?));
+    }
+    let connect_timeout = match take("connect_timeout") {
+        Some(seconds) => Some(number::<u64>(&seconds, "connect_timeout")?)
+            // For libpq, 0 means without a limit. Here the default limit applies then.
+            .filter(|seconds| *seconds > 0)
+            .map(Duration::from_secs),
+        None => None,
+    };
+    if take("client_encoding").is_some_and(|encoding| !is_utf8(&encoding)) {
+        return Err(wrong("client_encoding"));
+    }
+
+    // Encryption by GSSAPI is not supported. Only a URL that demands it is refused.
+    if take("gssencmode").is_some_and(|mode| mode == "require") {
+        return Err(wrong("gssencmode"));
+    }
+
+    let ssl = SslParams {
+        mode: take("sslmode"),
+        accept: take("sslaccept"),
+        root: take("sslrootcert"),
+        cert: take("sslcert"),
+        key: take("sslkey"),
+    };
+    if let Some(keyword) = all.into_keys().next() {
+        return Err(unknown_parameter(&keyword, is_certain));
+    }
+    let options = match tls {
+        Some(options) => Some((SslMode::Require, options)),
+        None => ssl.read()?,
+    };
+    let over_sockets_only =
+        config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(is_socket);
+    let (mode, options) = match options {
+        // Unix sockets do not support TLS and do not need it.
+        Some(options) if !over_sockets_only => (options.0, Some(options.1)),
+        _ => (SslMode::Disable, None),
+    };
+    config.ssl_mode(mode);
+    Ok(Target {
+        servername: options
+            .as_ref()
+            .and_then(|options| options.servername.clone()),
+        tls: options.map(Tls::new).transpose()?,
+        server: server_name::of(&config).into(),
+        config,
+        connect_timeout,
+        foreign,
+    })
+}
+
+fn is_socket(host: &Host) -> bool {
+    !matches!(host, Host::Tcp(_))
+}
+
+fn is_utf8(encoding: &str) -> bool {
+    matches!(
+        encoding.to_ascii_lowercase().as_str(),
+        "utf8" | "utf-8" | "unicode" | "auto"
+    )
+}
+
+fn number<T: std::str::FromStr>(text: &str, keyword: &str) -> Result<T> {
+    text.parse().map_err(|_| wrong(keyword))
+}
+
+fn wrong(keyword: &str) -> Error {
+    Error::invalid_argument(format!(
+        "The PostgreSQL connection parameter {keyword} has a value that cannot be used"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(keyword, value)| ((*keyword).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    fn target(url: &str) -> Result<Target> {
+        resolve(map(&[("user", "os")]), Some(url), BTreeMap::new(), None)
+    }
+
+    fn tcp(names: &[&str]) -> Vec<Host> {
+        names
+            .iter()
+            .map(|name| Host::Tcp((*name).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn options_win_over_the_url_and_the_url_over_the_environment() {
+        let target = resolve(
+            map(&[
+                ("host", "env"),
+                ("port", "1"),
+                ("user", "env"),
+                ("dbname", "env"),
+            ]),
+            Some("postgres://url@url-host/url-db"),
+            map(&[("dbname", "option")]),
+            None,
+        )
+        .unwrap();
+        assert_eq!(target.config.get_hosts(), tcp(&["url-host"]));
+        assert!(target.config.get_ports().is_empty());
+        assert_eq!(target.config.get_user(), Some("url"));
+        assert_eq!(target.config.get_dbname(), Some("option"));
+    }
+
+    #[test]
+    fn several_hosts_and_their_ports() {
+        let target =
+            target("postgres://a,b:6000/d?target_session_attrs=primary&load_balance_hosts=random")
+                .unwrap();
+        assert_eq!(target.config.get_hosts(), tcp(&["a", "b"]));
+        assert_eq!(target.config.get_ports(), [5432, 6000]);
+        assert_eq!(
+            target.config.get_target_session_attrs(),
+            TargetSessionAttrs::ReadWrite
+        );
+        assert!(super::tests::target("postgres://a,b,c/d?port=1,2").is_err());
+    }
+
+    #[test]
+    fn ssl_modes() {
+        let mode = |query: &str| {
+            let target = target(&format!("postgres://h/d?{query}")).unwrap();
+            (target.config.get_ssl_mode(), target.tls.is_some())
+        };
+        assert_eq!(mode(""), (SslMode::Prefer, true));
+        assert_eq!(mode("sslaccept=strict"), (SslMode::Prefer, true));
+        assert_eq!(mode("sslmode=disable"), (SslMode::Disable, false));
+        for required in [
+            "sslmode=require",
+            "sslmode=verify-ca",
+            "sslmode=verify-full",
+            "ssl=true",
+            "sslrootcert=system",
+            "sslmode=no-verify",
+            "ssl=no-verify",
+            "sslmode=require&sslaccept=strict",
+        ] {
+            assert_eq!(mode(required), (SslMode::Require, true), "{required}");
+        }
+        for bad in [
+            "sslmode=maybe",
+            "sslmode=require&sslrootcert=system",
+            "sslmode=verify-ca&sslrootcert=/no/such/file",
+            "sslmode=require&sslcert=/no/such/file",
+            "sslaccept=maybe",
+        ] {
+            assert!(target(&format!("postgres://h/d?{bad}")).is_err(), "{bad}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn sockets_need_no_tls() {
+        let target = target("postgres:///d?host=/run/pg&sslmode=require").unwrap();
+        assert_eq!(target.config.get_hosts(), [Host::Unix("/run/pg".into())]);
+        assert_eq!(target.config.get_ssl_mode(), SslMode::Disable);
+    }
+
+    #[cfg(not(unix))]
+    #[test]
+    fn sockets_are_refused_where_there_are_none() {
+        assert!(target("postgres:///d?host=/run/pg").is_err());
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_dropped() {
+        for bad in [
+            "search_path=x",
+            "target_session_attrs=standby",
+            "client_encoding=latin1",
+            "port=x",
+            "keepalives_idle=x",
+            "gssencmode=require",
+            "hostaddr=127.0.0.1,127.0.0.2",
+        ] {
+            assert!(target(&format!("postgres://h/d?{bad}")).is_err(), "{bad}");
+        }
+    }
+}

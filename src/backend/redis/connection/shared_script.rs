@@ -1,0 +1,102 @@
+//! Requests that are written together: one script runs them all, which costs the server less than a
+//! script for each.
+
+use std::{mem, ptr};
+
+use redis::Value;
+
+use super::resp;
+use crate::backend::redis::error;
+use crate::backend::redis::format::scripts::{ACQUIRE, Call, RELEASE, Script, TOGETHER};
+use crate::error::Result;
+
+/// The requests that may share a script: the server does nothing else while it runs one.
+const MAX_SHARED: usize = 16;
+
+/// Requests that are not yet written.
+#[derive(Default)]
+pub(super) struct SharedScript {
+    calls: usize,
+    /// The script of the first.
+    script: Option<&'static Script>,
+    keys: Values,
+    /// The arguments of each call follow the number of its keys.
+    args: Values,
+    /// How many bytes that number takes for the first call.
+    start: usize,
+}
+
+/// Values as they are sent.
+#[derive(Default)]
+struct Values {
+    count: usize,
+    bytes: Vec<u8>,
+}
+
+impl Values {
+    fn add(&mut self, value: &str) {
+        self.count += 1;
+        resp::write_text(&mut self.bytes, value);
+    }
+
+    fn clear(&mut self) {
+        self.count = 0;
+        self.bytes.clear();
+    }
+}
+
+impl SharedScript {
+    /// Whether a call can share a script with others.
+    pub(super) fn takes(call: &Call<'_>) -> bool {
+        ptr::eq(call.script, &*ACQUIRE) || ptr::eq(call.script, &*RELEASE)
+    }
+
+    /// Adds a call that it [`takes`](Self::takes).
+    pub(super) fn add(&mut self, call: &Call<'_>) {
+        self.args.count += 1;
+        resp::write_number(&mut self.args.bytes, call.keys.len());
+        if self.calls == 0 {
+            self.script = Some(call.script);
+            self.start = self.args.bytes.len();
+        }
+        self.calls += 1;
+        call.keys.iter().for_each(|key| self.keys.add(key));
+        call.args.lean.iter().for_each(|arg| self.args.add(arg));
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.calls >= MAX_SHARED
+    }
+
+    /// Appends the calls to `out`. Returns how many they were.
+    pub(super) fn write(
+        &mut self,
+        out: &mut Vec<u8>,
+        is_known: impl FnOnce(&'static Script) -> bool,
+    ) -> usize {
+        let calls = mem::take(&mut self.calls);
+        let (script, args, bytes) = match (calls, self.script.take()) {
+            (0, _) | (_, None) => return 0,
+            (1, Some(alone)) => (alone, self.args.count - 1, &self.args.bytes[self.start..]),
+            _ => (&*TOGETHER, self.args.count, &self.args.bytes[..]),
+        };
+        resp::write_start(out, script, is_known(script), self.keys.count, args);
+        out.extend_from_slice(&self.keys.bytes);
+        out.extend_from_slice(bytes);
+        self.keys.clear();
+        self.args.clear();
+        calls
+    }
+}
+
+/// Returns the answer to each of so many calls. None for each if they were refused as a whole, which
+/// may be due to only one of them.
+pub(super) fn answers(calls: usize, answer: Value) -> Result<Vec<Option<Value>>> {
+    match answer {
+        Value::Array(answers) if answers.len() == calls => {
+            Ok(answers.into_iter().map(Some).collect())
+        }
+        Value::ServerError(_) => Ok(vec![None; calls]),
+        _ => Err(error::not_redis()),
+    }
+}

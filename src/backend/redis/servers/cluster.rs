@@ -1,0 +1,174 @@
+//! Finding the master that has a slot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rand::seq::SliceRandom;
+use redis::Value;
+use tokio::time::{Instant, timeout};
+
+use super::dialer::Dialer;
+use super::server::Server;
+use super::topology::{Nat, first_answer, read};
+use crate::backend::redis::config::Node;
+use crate::backend::redis::error;
+use crate::error::{Error, Result};
+
+/// For how long an answer is used without asking again.
+const FRESH: Duration = Duration::from_secs(1);
+
+pub(crate) struct Cluster {
+    /// Some of its nodes, to start with.
+    seeds: Vec<Node>,
+    /// The slot of each shard that locks are in.
+    slots: Vec<u16>,
+    nat: Nat,
+    known: Mutex<Known>,
+    /// One asks for all.
+    asking: tokio::sync::Mutex<()>,
+}
+
+/// What the cluster told us last.
+struct Known {
+    masters: Vec<Node>,
+    /// The owner of each shard, until it was used.
+    owners: Vec<Option<(Node, Instant)>>,
+}
+
+impl Cluster {
+    pub(crate) fn new(seeds: Vec<Node>, slots: Vec<u16>, nat: Nat) -> Self {
+        let known = Known {
+            masters: Vec::new(),
+            owners: vec![None; slots.len()],
+        };
+        Self {
+            seeds,
+            slots,
+            nat,
+            known: Mutex::new(known),
+            asking: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Connects to the master that has this shard, together with other shards that it has.
+    pub(super) async fn connect(
+        &self,
+        shard: usize,
+        dialer: &Dialer,
+        limit: Duration,
+    ) -> Result<Arc<Server>> {
+        if let Some(node) = self.told(shard)
+            && let Ok(Ok(server)) = timeout(limit, dialer.reach(&node)).await
+        {
+            return Ok(server);
+        }
+        let owner = self.owner(shard, dialer, limit).await?;
+        dialer.reach(&owner).await
+    }
+
+    /// A server said that this shard is at `address` now.
+    pub(crate) fn moved(&self, shard: usize, address: &str) {
+        if let Some(node) = self.node(address)
+            && let Some(owner) = self.known.lock().owners.get_mut(shard)
+        {
+            *owner = Some((node, Instant::now()));
+        }
+    }
+
+    /// From `host:port`; the host may be an IPv6 address. An empty host would be the one that
+    /// answered, which is found by asking again.
+    pub(super) fn node(&self, address: &str) -> Option<Node> {
+        let (host, port) = address.rsplit_once(':')?;
+        let port = port.parse().ok()?;
+        (!host.is_empty()).then(|| self.nat.node(host, port))
+    }
+
+    /// What is known of a shard. It is used once: if it was wrong, the next caller asks.
+    fn told(&self, shard: usize) -> Option<Node> {
+        let (node, since) = self.known.lock().owners.get_mut(shard)?.take()?;
+        (since.elapsed() < FRESH).then_some(node)
+    }
+
+    async fn owner(&self, shard: usize, dialer: &Dialer, limit: Duration) -> Result<Node> {
+        let _asking = self.asking.lock().await;
+        // Another may have asked meanwhile.
+        if let Some(node) = self.told(shard) {
+            return Ok(node);
+        }
+        let candidates = self.candidates(dialer);
+        let answers = candidates.iter().map(|node| self.ask(dialer, node));
+        let ranges = first_answer(&candidates, answers, limit).await?;
+        let owner_of = |slot: &u16| {
+            let range = ranges.iter().find(|range| range.slots.contains(slot))?;
+            Some((range.master.clone(), Instant::now()))
+        };
+        let mut known = self.known.lock();
+        known.owners = self.slots.iter().map(owner_of).collect();
+        known.masters.clear();
+        for range in ranges {
+            if !known.masters.contains(&range.master) {
+                known.masters.push(range.master);
+            }
+        }
+        let owner = known.owners.get_mut(shard).and_then(Option::take);
+        let nobody = || Error::unavailable("No server of the Redis Cluster has our slot");
+        owner.map(|(node, _)| node).ok_or_else(nobody)
+    }
+
+    /// Who may know. Those that are connected come first, as they answer at once; but not always in
+    /// the same order, as one that is cut off from the others may be wrong.
+    fn candidates(&self, dialer: &Dialer) -> Vec<Node> {
+        let mut candidates = dialer.connected();
+        candidates.shuffle(&mut rand::rng());
+        for node in self.known.lock().masters.iter().chain(&self.seeds) {
+            if !candidates.contains(node) {
+                candidates.push(node.clone());
+            }
+        }
+        candidates
+    }
+
+    async fn ask(&self, dialer: &Dialer, asked: &Node) -> Result<Vec<Range>> {
+        let server = dialer.reach(asked).await?;
+        match server.background.ask(&[b"CLUSTER", b"SLOTS"]).await? {
+            Value::ServerError(error) => Err(error::not_a_cluster(&error)),
+            map => self.ranges(asked, map),
+        }
+    }
+
+    pub(crate) fn ranges(&self, asked: &Node, map: Value) -> Result<Vec<Range>> {
+        let ranges: Vec<Vec<Value>> = read(map)?;
+        ranges
+            .into_iter()
+            .map(|range| self.range(asked, range))
+            .collect()
+    }
+
+    fn range(&self, asked: &Node, range: Vec<Value>) -> Result<Range> {
+        let mut fields = range.into_iter();
+        let (Some(first), Some(last), Some(Value::Array(master))) =
+            (fields.next(), fields.next(), fields.next())
+        else {
+            return Err(error::unexpected_reply());
+        };
+        let mut master = master.into_iter();
+        let host: Option<String> = read(master.next().unwrap_or(Value::Nil))?;
+        let port: u16 = read(master.next().unwrap_or(Value::Nil))?;
+        // A node that does not know its own address means: the one you reached me at.
+        let master = match (host.as_deref(), asked) {
+            (None | Some("" | "?"), Node::Tcp { host, .. }) => Node::tcp(host, port),
+            (None | Some("" | "?"), Node::Unix { .. }) => return Err(error::unexpected_reply()),
+            (Some(host), _) => self.nat.node(host, port),
+        };
+        Ok(Range {
+            slots: read(first)?..=read(last)?,
+            master,
+        })
+    }
+}
+
+pub(crate) struct Range {
+    slots: std::ops::RangeInclusive<u16>,
+    master: Node,
+}

@@ -1,0 +1,267 @@
+//! How a connection is made.
+
+use std::future::pending;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::failure;
+use super::pool::Pool;
+use super::server::Server;
+use crate::backend::Warnings;
+use crate::backend::credentials::CredentialsProvider;
+use crate::backend::redis::config::{Login, Node};
+use crate::backend::redis::connection::{Connection, Settings};
+use crate::backend::redis::error;
+use crate::backend::tls::Tls;
+use crate::backend::unreachable::{Reason, probe};
+use crate::error::{Error, ErrorCode, Result};
+use crate::net::event_loop::EventLoop;
+use crate::net::socket::{Socket, Stream};
+
+/// A TLS handshake that takes longer makes us ask whether the server speaks TLS at all.
+const SLOW_HANDSHAKE: Duration = Duration::from_secs(1);
+
+/// How to connect to a server of the deployment.
+#[derive(Clone)]
+pub(crate) struct Dialer {
+    pub(crate) login: Login,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) family: Option<u8>,
+    pub(crate) operation_timeout: Duration,
+    /// Whether servers are to push what happens to the keys that are read.
+    pub(crate) tracks: bool,
+    /// Whether requests may share a script.
+    pub(crate) shares_scripts: bool,
+    /// Servers that are connected, for all shards.
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) warnings: Warnings,
+    /// Once is enough.
+    pub(crate) warned: Arc<AtomicBool>,
+    /// The server that is being dialled, and how far that has come.
+    pub(crate) dialling: Arc<Mutex<Option<(Node, Stage)>>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stage {
+    Connecting,
+    TlsHandshake,
+    Greeting,
+    /// The server hung up on the greeting, and it is found out why.
+    HungUp,
+}
+
+impl Dialer {
+    /// The same, for another server or purpose: what it dials is reported by itself.
+    pub(crate) fn for_another(&self) -> Self {
+        Self {
+            dialling: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// The same, for connections that track. They are not shared with others.
+    pub(crate) fn for_tracking(&self) -> Self {
+        Self {
+            tracks: true,
+            pool: Arc::default(),
+            ..self.for_another()
+        }
+    }
+
+    /// Returns when the server has answered something. The caller bounds the time for reaching it;
+    /// a server that was reached but is silent is found out here.
+    pub(crate) async fn dial(&self, node: &Node) -> Result<Connection> {
+        self.dial_on(node, None).await
+    }
+
+    /// The same for a connection that the event loop serves, if one is given.
+    pub(crate) async fn dial_on(
+        &self,
+        node: &Node,
+        event_loop: Option<Arc<dyn EventLoop>>,
+    ) -> Result<Connection> {
+        let error = match self.connect(node, event_loop).await {
+            Ok(connection) => return Ok(connection),
+            Err(error) => error,
+        };
+        // A server that speaks TLS hangs up on anything else, or answers with an alert.
+        let not_understood = error.outcome_unknown && error.code != ErrorCode::NetworkTimeout;
+        if not_understood && self.tls.is_none() {
+            self.has_come_to(node, Stage::HungUp);
+            if self.is_tls_port(node).await {
+                return Err(Error {
+                    cause: error.cause,
+                    ..failure::cannot_connect(node, false, Reason::SpeaksTls)
+                });
+            }
+        }
+        Err(failure::while_greeting(node, self.tls.is_some(), error))
+    }
+
+    /// The same, shared with all shards that are on this server.
+    pub(super) async fn reach(&self, node: &Node) -> Result<Arc<Server>> {
+        // Another shard may already be dialling it.
+        self.has_come_to(node, Stage::Connecting);
+        self.pool.get(self, node).await
+    }
+
+    /// The servers that are shared just now.
+    pub(crate) fn connected(&self) -> Vec<Node> {
+        self.pool.connected()
+    }
+
+    /// What it means that dialling took too long. None if nothing was dialled.
+    pub(crate) fn obstacle(&self) -> Option<Error> {
+        let (node, stage) = &self.dialling.lock().clone()?;
+        let (tls, reason) = match stage {
+            Stage::Connecting => (false, Reason::TimedOut),
+            Stage::TlsHandshake => (true, Reason::Silent),
+            Stage::Greeting => (false, Reason::Silent),
+            Stage::HungUp => (false, Reason::Closed),
+        };
+        Some(failure::cannot_connect(node, tls, reason).cause("timed out"))
+    }
+
+    pub(crate) fn timed_out(&self) -> Error {
+        let provider = self.login.provider.as_ref();
+        provider
+            .and_then(CredentialsProvider::timed_out)
+            .or_else(|| self.obstacle())
+            .unwrap_or_else(error::silent)
+    }
+
+    fn has_come_to(&self, node: &Node, stage: Stage) {
+        *self.dialling.lock() = Some((node.clone(), stage));
+    }
+
+    async fn connect(
+        &self,
+        node: &Node,
+        event_loop: Option<Arc<dyn EventLoop>>,
+    ) -> Result<Connection> {
+        self.has_come_to(node, Stage::Connecting);
+        let unreachable = |cause| failure::from_io(node, false, &cause);
+        let (stream, tls) = match node {
+            Node::Tcp { host, port } => {
+                let stream = self.connect_tcp(node, host, *port).await?;
+                match &self.tls {
+                    None => (Stream::Tcp(stream), None),
+                    Some(tls) => {
+                        self.has_come_to(node, Stage::TlsHandshake);
+                        let stream = self.connect_tls(tls, node, host, stream).await?;
+                        let (stream, tls) = stream.into_inner();
+                        (Stream::Tcp(stream), Some(Box::new(tls)))
+                    }
+                }
+            }
+            #[cfg(unix)]
+            Node::Unix { path } => {
+                let stream = tokio::net::UnixStream::connect(path).await;
+                (Stream::Unix(stream.map_err(unreachable)?), None)
+            }
+            #[cfg(not(unix))]
+            Node::Unix { .. } => return Err(no_unix_sockets()),
+        };
+        let stream = match event_loop {
+            Some(_) => stream.for_event_loop().map_err(unreachable)?,
+            None => stream,
+        };
+        self.has_come_to(node, Stage::Greeting);
+        let settings = Settings {
+            limit: self.operation_timeout,
+            shares_scripts: self.shares_scripts,
+            gets_pushes: self.tracks,
+        };
+        let connection = Connection::open(node, Socket::new(stream, tls), event_loop, settings);
+        self.greet(&connection).await?;
+        Ok(connection)
+    }
+
+    async fn connect_tls(
+        &self,
+        tls: &Tls,
+        node: &Node,
+        host: &str,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>> {
+        let connector = TlsConnector::from(tls.config().await?);
+        let name = tls.server_name(host)?;
+        let handshake = timeout(self.operation_timeout, connector.connect(name, stream));
+        let without_tls = self.until_it_answers_without_tls(node);
+        let done = tokio::select! {
+            biased;
+            done = handshake => done,
+            () = without_tls => {
+                return Err(failure::cannot_connect(node, true, Reason::SpeaksNoTls));
+            }
+        };
+        done.map_err(|_| failure::cannot_connect(node, true, Reason::Silent))?
+            .map_err(|cause| failure::from_io(node, true, &cause))
+    }
+
+    async fn connect_tcp(&self, node: &Node, host: &str, port: u16) -> Result<TcpStream> {
+        let unreachable = |cause| failure::from_io(node, false, &cause);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let addresses = tokio::net::lookup_host((host, port))
+            .await
+            .map_err(|cause| {
+                failure::cannot_connect(node, false, Reason::HostNotFound).cause(cause)
+            })?;
+        let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in addresses {
+            let wanted = match self.family {
+                Some(4) => address.is_ipv4(),
+                Some(6) => address.is_ipv6(),
+                _ => true,
+            };
+            if !wanted {
+                continue;
+            }
+            match TcpStream::connect(address).await {
+                Ok(stream) => {
+                    stream.set_nodelay(true).map_err(unreachable)?;
+                    return Ok(stream);
+                }
+                Err(cause) => failure = cause,
+            }
+        }
+        Err(unreachable(failure))
+    }
+
+    /// Whether a server that did not understand us speaks TLS.
+    async fn is_tls_port(&self, node: &Node) -> bool {
+        let Node::Tcp { host, port } = node else {
+            return false;
+        };
+        match self.connect_tcp(node, host, *port).await {
+            Ok(stream) => probe::speaks_tls(stream, host).await,
+            Err(_) => false,
+        }
+    }
+
+    /// Returns only if the server speaks the Redis protocol without TLS. Such a server does not answer
+    /// a TLS handshake at all: to Redis it is the beginning of a long line.
+    async fn until_it_answers_without_tls(&self, node: &Node) {
+        sleep(SLOW_HANDSHAKE.min(self.operation_timeout / 3)).await;
+        if let Node::Tcp { host, port } = node
+            && let Ok(stream) = self.connect_tcp(node, host, *port).await
+            && let Some([b'+' | b'-']) = probe::answer(stream, b"PING\r\n").await
+        {
+            return;
+        }
+        pending().await
+    }
+}
+
+#[cfg(not(unix))]
+fn no_unix_sockets() -> Error {
+    Error::invalid_argument("Unix sockets are not available on this system")
+}

@@ -1,0 +1,174 @@
+//! Finding the server that takes the writes.
+//!
+//! There is exactly one at a time for each shard that locks are in. Only a [`Cluster`] can have more
+//! than one shard.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use redis::{FromRedisValue, Value};
+use tokio::time::{sleep, timeout};
+
+use super::cluster::Cluster;
+use super::dialer::Dialer;
+use super::failure;
+use super::server::Server;
+use crate::backend::redis::config::Node;
+use crate::backend::redis::connection::Connection;
+use crate::backend::redis::error;
+use crate::backend::unreachable::Reason;
+use crate::error::{Error, ErrorCode, Result};
+
+pub(crate) enum Topology {
+    Server(Node),
+    Sentinel {
+        sentinels: Vec<Node>,
+        name: String,
+        /// Sentinels have their own credentials and TLS settings.
+        dialer: Box<Dialer>,
+        nat: Nat,
+    },
+    Cluster(Cluster),
+}
+
+/// When the next of several servers is asked, if the one before has not answered by then.
+const NEXT: Duration = Duration::from_millis(200);
+
+/// Where servers are reached that call themselves `host:port`.
+pub(crate) struct Nat(pub(crate) HashMap<String, Node>);
+
+impl Nat {
+    pub(super) fn node(&self, host: &str, port: u16) -> Node {
+        match self.0.get(&format!("{host}:{port}")) {
+            Some(node) => node.clone(),
+            None => Node::tcp(host, port),
+        }
+    }
+}
+
+impl Topology {
+    /// Whether another server may take over from the one that is connected.
+    pub(crate) fn can_change(&self) -> bool {
+        !matches!(self, Self::Server(_))
+    }
+
+    /// `limit` bounds each server that is asked for the way.
+    pub(crate) async fn connect(
+        &self,
+        shard: usize,
+        dialer: &Dialer,
+        limit: Duration,
+    ) -> Result<Arc<Server>> {
+        match self {
+            Self::Server(node) => dialer.dial(node).await.map(Server::new),
+            Self::Sentinel {
+                sentinels,
+                name,
+                dialer: to_sentinel,
+                nat,
+            } => {
+                let answers = sentinels
+                    .iter()
+                    .map(|sentinel| master_of(to_sentinel, sentinel, name, nat));
+                let master = first_answer(sentinels, answers, limit).await?;
+                let connection = dialer.dial(&master).await?;
+                expect_master(&master, &connection).await?;
+                Ok(Server::new(connection))
+            }
+            Self::Cluster(cluster) => cluster.connect(shard, dialer, limit).await,
+        }
+    }
+
+    /// A server of the cluster said that this shard is at `address` now.
+    pub(crate) fn moved(&self, shard: usize, address: &str) {
+        if let Self::Cluster(cluster) = self {
+            cluster.moved(shard, address);
+        }
+    }
+
+    /// A connection to a server that one of our slots is on its way to.
+    pub(crate) async fn connect_to(&self, dialer: &Dialer, address: &str) -> Result<Connection> {
+        match self {
+            Self::Cluster(cluster) => match cluster.node(address) {
+                Some(node) => dialer.dial(&node).await,
+                None => Err(error::unexpected_reply()),
+            },
+            _ => Err(error::unexpected_reply()),
+        }
+    }
+}
+
+/// Asks one node after the other; one that takes long does not hold up the next. An error that
+/// speaks of our own settings counts only when nobody can answer: one misconfigured node must not
+/// stop us.
+pub(super) async fn first_answer<T>(
+    nodes: &[Node],
+    answers: impl Iterator<Item = impl Future<Output = Result<T>>>,
+    limit: Duration,
+) -> Result<T> {
+    let mut failure: Option<Error> = None;
+    let mut next = nodes.iter().zip(answers);
+    let mut asked = FuturesUnordered::new();
+    loop {
+        let more = next.next();
+        let is_last = more.is_none();
+        asked.extend(more.map(|(node, answer)| async move {
+            let late = || Err(failure::cannot_connect(node, false, Reason::TimedOut));
+            timeout(limit, answer).await.unwrap_or_else(|_| late())
+        }));
+        let error = tokio::select! {
+            answer = asked.next() => match answer {
+                Some(Ok(answer)) => return Ok(answer),
+                Some(Err(error)) => error,
+                None => break,
+            },
+            () = sleep(NEXT), if !is_last => continue,
+        };
+        if error.code != ErrorCode::ServiceUnavailable || failure.is_none() {
+            failure = Some(error);
+        }
+    }
+    let failure = failure.unwrap_or_else(|| Error::unavailable("No Redis server is known"));
+    Err(failure::of_all(nodes, failure))
+}
+
+async fn master_of(dialer: &Dialer, sentinel: &Node, name: &str, nat: &Nat) -> Result<Node> {
+    let sentinel = dialer.dial(sentinel).await?;
+    let command = [
+        b"SENTINEL".as_slice(),
+        b"GET-MASTER-ADDR-BY-NAME",
+        name.as_bytes(),
+    ];
+    match sentinel.ask(&command).await? {
+        Value::ServerError(error) => Err(error::from_server(&error)),
+        Value::Nil => Err(Error::invalid_argument(
+            "The sentinels do not know a master group of this name",
+        )),
+        value => {
+            let (host, port): (String, u16) = read(value)?;
+            Ok(nat.node(&host, port))
+        }
+    }
+}
+
+/// Right after a failover, sentinels may still name the old master.
+async fn expect_master(master: &Node, connection: &Connection) -> Result<()> {
+    match connection.ask(&[b"ROLE"]).await? {
+        // Not allowed to ask: then a refused write will tell.
+        Value::ServerError(_) => Ok(()),
+        Value::Array(role) => match role.into_iter().next() {
+            Some(name) if read::<String>(name.clone())? == "master" => Ok(()),
+            _ => Err(Error::unavailable(format!(
+                "The Redis server at {master}, which the sentinels name, is a replica"
+            ))),
+        },
+        _ => Err(error::unexpected_reply()),
+    }
+}
+
+pub(super) fn read<T: FromRedisValue>(value: Value) -> Result<T> {
+    T::from_redis_value(value).map_err(|_| error::unexpected_reply())
+}

@@ -1,0 +1,114 @@
+//! The connection to the file, which the thread and the callers share. A caller that finds it idle runs
+//! its operation on its own thread, which takes less time than handing the operation over.
+//!
+//! A caller must not wait, neither for another process nor for the disk. At the first difficulty it
+//! leaves the operation to the thread.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use super::transaction::transaction;
+use super::worker::Access;
+use crate::backend::sqlite::file::LockFile;
+use crate::backend::sqlite::store::Sql;
+use crate::backend::sqlite::sweep::Sweeper;
+use crate::error::Result;
+use crate::lock::time::system_now_ms;
+
+/// How many operations in a row callers run. Then the thread runs one: it cleans up, and a program that
+/// does nothing else returns to its event loop.
+const MAX_CALLERS_IN_A_ROW: u32 = 64;
+/// An operation takes some ten microseconds. If it takes longer than this, the disk or the system is
+/// slow, and callers leave operations to the thread for a while.
+const SLOW_OPERATION: Duration = Duration::from_millis(20);
+/// How many times the duration of a slow operation that lasts: callers lose at most a hundredth of
+/// their time.
+const SLOW_PAUSE_FACTOR: u32 = 100;
+
+#[derive(Default)]
+pub(super) struct SharedConnection {
+    /// Whether the thread has nothing to do, its last transaction succeeded, and callers do not come in
+    /// crowds.
+    is_idle: AtomicBool,
+    state: Mutex<ConnectionState>,
+}
+
+#[derive(Default)]
+pub(super) struct ConnectionState {
+    pub(super) open: Option<LockFile>,
+    /// A connection that must not be used any more. Closing it may wait for the disk, so the thread
+    /// does it.
+    retired: Option<LockFile>,
+    pub(super) sweeper: Sweeper,
+    /// The operations of callers since the thread's last one.
+    callers_in_a_row: u32,
+    /// Until when callers leave operations to the thread.
+    not_before: Option<Instant>,
+}
+
+impl SharedConnection {
+    /// Locks the connection, for the thread.
+    pub(super) fn lock(&self) -> MutexGuard<'_, ConnectionState> {
+        let mut state = self.state.lock();
+        state.callers_in_a_row = 0;
+        state.retired = None;
+        state
+    }
+
+    pub(super) fn set_idle(&self, is_idle: bool) {
+        self.is_idle.store(is_idle, Ordering::Relaxed);
+    }
+
+    /// Runs the operation on this thread, if it is certain that it need not wait.
+    pub(super) fn run_here<T>(
+        &self,
+        run: &mut impl FnMut(&Connection, u64) -> Sql<T>,
+    ) -> Option<Result<T>> {
+        // A task of the runtime shares its thread with the connections of other backends.
+        if !self.is_idle.load(Ordering::Relaxed) || tokio::task::try_id().is_some() {
+            return None;
+        }
+        self.state.try_lock()?.run_here(run)
+    }
+}
+
+impl ConnectionState {
+    fn run_here<T>(
+        &mut self,
+        run: &mut impl FnMut(&Connection, u64) -> Sql<T>,
+    ) -> Option<Result<T>> {
+        let started = Instant::now();
+        if self.callers_in_a_row >= MAX_CALLERS_IN_A_ROW
+            || self.not_before.is_some_and(|then| started < then)
+        {
+            return None;
+        }
+        let open = self.open.as_mut()?;
+        if !open.is_local || !open.is_current() || !open.only_appends() {
+            return None;
+        }
+        open.set_syncs(false).ok()?;
+        self.callers_in_a_row += 1;
+        self.sweeper.count(1);
+        let done = transaction(&open.db, Access::Write, || run(&open.db, system_now_ms()));
+        let outcome = match done {
+            Ok(outcome) => Some(outcome),
+            Err(failed) => {
+                let unknown = failed.may_have_committed();
+                let error = unknown.then(|| Err(failed.mapped(&open.path)));
+                if unknown || !open.db.is_autocommit() {
+                    self.retired = self.open.take();
+                }
+                error
+            }
+        };
+        let took = started.elapsed();
+        if took > SLOW_OPERATION {
+            self.not_before = Some(Instant::now() + took * SLOW_PAUSE_FACTOR);
+        }
+        outcome
+    }
+}

@@ -1,0 +1,216 @@
+//! Acquiring a lock: a single attempt, and holding what it acquired.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+#[cfg(test)]
+use super::simulation::mutation::Mutation;
+use super::wait::Wanted;
+use super::{Client, Grant, Hold, HoldPolicy, Progress, WaitPolicy, aborted, closed};
+use crate::backend::{AcquireOutcome, AcquireRequest, Holder};
+use crate::error::{Error, Result};
+use crate::lock::{Key, LockId, Ttl};
+
+/// A lock that a caller wants to wait for and hold.
+#[derive(Debug)]
+pub struct HoldRequest {
+    pub key: Key,
+    pub policy: HoldPolicy,
+    /// None for a single attempt.
+    pub wait: Option<WaitPolicy>,
+    /// See [`AcquireRequest::caller`].
+    pub caller: u64,
+}
+
+/// A result for the caller, and the undo of an acquire that is still under way, if there is one.
+pub struct Settled<T> {
+    pub result: Result<T>,
+    pub undo: Option<BoxFuture<'static, ()>>,
+}
+
+impl<T> From<Result<T>> for Settled<T> {
+    fn from(result: Result<T>) -> Self {
+        Self { result, undo: None }
+    }
+}
+
+/// The outcome of one attempt to acquire a lock.
+pub(super) enum Attempt {
+    Granted(Grant),
+    /// Another holder has the lock. None if the store did not say which.
+    Refused(Option<Holder>),
+    Failed(Failure),
+}
+
+/// Why an attempt failed. It may have taken effect all the same: `undo` is under way then.
+pub(super) struct Failure {
+    pub error: Error,
+    pub undo: Option<BoxFuture<'static, ()>>,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, undo: None }
+    }
+}
+
+impl<T> From<Failure> for Settled<T> {
+    fn from(Failure { error, undo }: Failure) -> Self {
+        Self {
+            result: Err(error),
+            undo,
+        }
+    }
+}
+
+impl Client {
+    /// Makes one attempt. None if another holder has the lock. An acquire that was cancelled is undone.
+    pub async fn acquire(
+        self: Arc<Self>,
+        key: Key,
+        ttl: Ttl,
+        cancel: Option<CancellationToken>,
+    ) -> Settled<Option<Grant>> {
+        self.stall_at_process_end().await;
+        let _under_way = self.undoing.token();
+        match Arc::clone(&self).attempt(key.clone(), ttl, 0).await {
+            Attempt::Granted(grant) if cancel.is_some_and(|cancel| cancel.is_cancelled()) => {
+                Settled {
+                    result: Err(aborted()),
+                    undo: Some(self.undo(grant.lock_id, &key, ttl)),
+                }
+            }
+            Attempt::Granted(grant) => Ok(Some(grant)).into(),
+            Attempt::Refused(_) => Ok(None).into(),
+            Attempt::Failed(failure) => failure.into(),
+        }
+    }
+
+    /// Waits for the lock and holds it. None if a single attempt was refused. This is not an async
+    /// function, which would keep a second copy of the request.
+    pub fn hold(
+        self: Arc<Self>,
+        request: HoldRequest,
+        cancel: Option<CancellationToken>,
+    ) -> impl Future<Output = Settled<Option<Arc<Hold>>>> + Send + 'static {
+        let progress = Progress::start(request.wait, self.host.now());
+        self.hold_from(request, progress, cancel)
+    }
+
+    /// Releases a lock whose grant came too late for its caller, and continues the wait.
+    pub async fn hold_again(
+        self: Arc<Self>,
+        hold: Arc<Hold>,
+        caller: u64,
+        cancel: Option<CancellationToken>,
+    ) -> Settled<Option<Arc<Hold>>> {
+        drop(self.abandon(&hold));
+        let request = HoldRequest {
+            key: hold.key.clone(),
+            policy: hold.policy,
+            wait: None,
+            caller,
+        };
+        let progress = hold.progress;
+        self.hold_from(request, progress, cancel).await
+    }
+
+    async fn hold_from(
+        self: Arc<Self>,
+        request: HoldRequest,
+        mut progress: Progress,
+        cancel: Option<CancellationToken>,
+    ) -> Settled<Option<Arc<Hold>>> {
+        self.stall_at_process_end().await;
+        // `close` waits for this token until the lock is registered as a hold or is being undone.
+        let _under_way = self.undoing.token();
+        let wanted = Wanted {
+            key: &request.key,
+            ttl: request.policy.ttl,
+            caller: request.caller,
+            cancel: cancel.as_ref(),
+        };
+        let settled = self.wait(&wanted, &mut progress).await;
+        let result = match settled.result {
+            Ok(Some(grant)) => {
+                let now = self.host.now();
+                let hold = Hold::new(request.key, &grant, request.policy, progress, now);
+                let hold = Arc::new(hold);
+                self.holds.insert(Arc::clone(&hold));
+                // Checked after the hold is registered: a close that begins between the two would not
+                // know of it otherwise.
+                if self.closing.is_cancelled() {
+                    self.holds.remove(hold.lock_id);
+                    return Settled {
+                        result: Err(closed()),
+                        undo: Some(self.undo(hold.lock_id, &hold.key, hold.policy.ttl)),
+                    };
+                }
+                if hold.needs_keeper() {
+                    self.keep_when_due(&hold);
+                }
+                Ok(Some(hold))
+            }
+            Ok(None) => Ok(None),
+            Err(error) => Err(error.detail("attempts", progress.attempts)),
+        };
+        Settled {
+            result,
+            undo: settled.undo,
+        }
+    }
+
+    /// Releases, in the background, a lock whose caller is gone.
+    pub fn disown(self: &Arc<Self>, lock_id: LockId, key: &Key, ttl: Ttl) {
+        drop(self.undo(lock_id, key, ttl));
+    }
+
+    fn new_lock_id(&self, key: &Key) -> LockId {
+        let lock_id = LockId::from_bytes(self.host.random_bytes());
+        self.capabilities.lock_id_for(key, lock_id)
+    }
+
+    pub(super) async fn attempt(self: Arc<Self>, key: Key, ttl: Ttl, caller: u64) -> Attempt {
+        if self.closing.is_cancelled() {
+            return Attempt::Failed(closed().into());
+        }
+        let request = AcquireRequest {
+            lock_id: self.new_lock_id(&key),
+            key,
+            ttl,
+            label: self.label.clone(),
+            caller,
+        };
+        // The validity counts from before the request: the store may have stored the lock right then.
+        let started = self.host.now();
+        match self.backend.acquire(&request).await {
+            Ok(AcquireOutcome::Acquired {
+                fence,
+                expires_at_ms,
+            }) => {
+                let answered_at = self.host.now();
+                #[cfg(test)]
+                let started = Mutation::ValidFromAnswer.instead(started, answered_at);
+                #[cfg(test)]
+                let answered_at = Mutation::MinHoldFromRequest.instead(answered_at, started);
+                Attempt::Granted(Grant {
+                    lock_id: request.lock_id,
+                    fence,
+                    expires_at_ms,
+                    granted_at: started,
+                    answered_at,
+                    valid_until: started + ttl.duration(),
+                })
+            }
+            Ok(AcquireOutcome::Locked(holder)) => Attempt::Refused(holder),
+            Err(error) => {
+                let undo = error
+                    .outcome_unknown
+                    .then(|| self.undo(request.lock_id, &request.key, ttl));
+                Attempt::Failed(Failure { error, undo })
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! One timer for all holds whose first heartbeat is still to come. Most locks are released long before
+//! it, so a hold gets a task of its own only when its first heartbeat is due.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::Client;
+use super::hold::Hold;
+use super::host::{Host, Moment};
+
+/// How much earlier than necessary a hold may get its task, so that the timer wakes once for many
+/// holds and not once for each.
+const TIMER_SLACK: Duration = Duration::from_millis(250);
+
+#[derive(Default)]
+pub(super) struct FirstHeartbeats {
+    /// When the timer fires. None if there is no timer.
+    wakes_at: Mutex<Option<Moment>>,
+    /// Notified when the timer must fire earlier than it was set to.
+    earlier: Notify,
+}
+
+impl Client {
+    /// Starts the hold's task when the hold first needs it. The hold is already in the registry.
+    pub(super) fn keep_when_due(self: &Arc<Self>, hold: &Arc<Hold>) {
+        if !self.host.may_oversleep() {
+            return self.keep(hold);
+        }
+        let mut wakes_at = self.first_heartbeats.wakes_at.lock();
+        match *wakes_at {
+            Some(at) if at <= hold.first_due => return,
+            Some(_) => self.first_heartbeats.earlier.notify_one(),
+            None => {
+                let heartbeats = Arc::clone(&self.first_heartbeats);
+                let (client, host) = (Arc::downgrade(self), Arc::clone(&self.host));
+                self.host
+                    .spawn(Box::pin(start_when_due(heartbeats, client, host)));
+            }
+        }
+        *wakes_at = Some(hold.first_due);
+    }
+
+    /// Starts the tasks of the holds that are due now. Returns when the next one is due.
+    fn keep_due(self: &Arc<Self>) -> Option<Moment> {
+        let limit = self.host.now() + TIMER_SLACK;
+        let mut next = None;
+        // Locked for the whole scan: a hold that is registered later finds the timer as it is left here.
+        let mut wakes_at = self.first_heartbeats.wakes_at.lock();
+        for hold in self.holds.all() {
+            if !hold.needs_keeper() || hold.is_kept() {
+                continue;
+            }
+            if hold.first_due <= limit {
+                self.keep(&hold);
+            } else {
+                next = Some(next.map_or(hold.first_due, |at: Moment| at.min(hold.first_due)));
+            }
+        }
+        *wakes_at = next;
+        next
+    }
+}
+
+/// Runs the timer. It does not keep the client alive: without holds there is nothing to start.
+async fn start_when_due(
+    heartbeats: Arc<FirstHeartbeats>,
+    client: Weak<Client>,
+    host: Arc<dyn Host>,
+) {
+    loop {
+        let at = *heartbeats.wakes_at.lock();
+        let Some(at) = at else {
+            return;
+        };
+        tokio::select! {
+            biased;
+            () = heartbeats.earlier.notified() => continue,
+            () = host.sleep_until(at) => {}
+        }
+        let next = client.upgrade().and_then(|client| client.keep_due());
+        if next.is_none() {
+            return;
+        }
+    }
+}
