@@ -22,6 +22,7 @@ const JS_LAYERS = [
   ["native"],
   ["lock"],
   ["targets", "testing"],
+  ["nestjs"],
   ["entry points"],
   ["cli", "cli.js"],
 ];
@@ -65,7 +66,7 @@ function violationsInJs(files) {
   return found;
 }
 
-describe("JavaScript: base ← native ← lock ← targets ← entry points ← cli", () => {
+describe("JavaScript: base ← native ← lock ← targets ← nestjs ← entry points ← cli", () => {
   const files = sources("js", ".js");
   const withLine = (path, line) => new Map([...files, [path, `${line}\n${files.get(path)}`]]);
 

@@ -22,8 +22,8 @@ export async function bundle() {
   const build = await rolldown({
     cwd: root,
     platform: "node",
-    // Keep this external: a second copy would not know the providers that the program registered.
-    external: ["@opentelemetry/api"],
+    // Keep these external: a second copy would not be the one that the program uses.
+    external: ["@opentelemetry/api", "@nestjs/common", "@nestjs/terminus"],
     input: Object.fromEntries(names.map((name) => [name, `js/${name}.js`])),
     plugins: [packagesByCondition],
     transform: {

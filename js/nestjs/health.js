@@ -1,0 +1,65 @@
+// A health indicator for @nestjs/terminus.
+
+import { createRequire } from "node:module";
+
+/** @import { LockService } from "./service.js" */
+
+const DEFAULT_TIMEOUT_MS = 1_000;
+
+export class SyncGuardHealthIndicator {
+  #locks;
+
+  /** @param {LockService} locks */
+  constructor(locks) {
+    this.#locks = locks;
+  }
+
+  /**
+   * @param {string} name under which the result is shown
+   * @param {{ timeoutMs?: number | undefined }} [options]
+   * @returns {Promise<any>}
+   */
+  async pingCheck(name, { timeoutMs = DEFAULT_TIMEOUT_MS } = {}) {
+    const signal = AbortSignal.timeout(timeoutMs);
+    try {
+      // Reads a lock that nobody takes.
+      await this.#locks.backend.isLocked({ key: "syncguard:health", signal });
+    } catch (error) {
+      const { message } = /** @type {Error} */ (error);
+      return down(name, signal.aborted ? `No reply within ${timeoutMs} ms` : message);
+    }
+    return { [name]: { status: "up" } };
+  }
+}
+
+/**
+ * Terminus 11 and later want the result, Terminus 10 takes only an error for a failure.
+ * @param {string} name
+ * @param {string} message
+ */
+function down(name, message) {
+  const result = { [name]: { status: "down", message } };
+  if (returnsFailures()) return result;
+  throw Object.assign(new Error(message), { isHealthCheckError: true, causes: result });
+}
+
+function returnsFailures() {
+  try {
+    return "HealthIndicatorService" in requireTerminus();
+  } catch {
+    return true; // not installed: whoever calls this looks at the result
+  }
+}
+
+/** @returns {object} */
+function requireTerminus() {
+  try {
+    // What is published is CommonJS. A plain call in a `try` is what bundlers take for an optional
+    // dependency.
+    return require("@nestjs/terminus");
+  } catch (thrown) {
+    if (!(thrown instanceof ReferenceError)) throw thrown;
+  }
+  // The sources are ES modules, which have no `require`.
+  return createRequire(import.meta.url)("@nestjs/terminus");
+}
