@@ -94,7 +94,7 @@ fn use_all(database: &Connection, now_ms: u64) {
     let ttl = Ttl::from_number(1000.0).unwrap();
     let _ = sqlite::is_locked(database, &key, now_ms);
     for query in [LookupQuery::Key(key.clone()), LookupQuery::LockId(lock_id)] {
-        if let Ok(Ok(Some(record))) = sqlite::lookup(database, &query, now_ms) {
+        if let Ok(Some(record)) = sqlite::lookup(database, &query, now_ms) {
             assert!(record.fence.value() <= FENCE_MAX);
         }
     }
@@ -108,8 +108,7 @@ fn use_all(database: &Connection, now_ms: u64) {
         caller: 0,
     };
     let before = fence(database);
-    if let Ok(Ok(AcquireOutcome::Acquired { fence, .. })) =
-        sqlite::acquire(database, &request, now_ms)
+    if let Ok(AcquireOutcome::Acquired { fence, .. }) = sqlite::acquire(database, &request, now_ms)
     {
         assert!(fence.value() <= FENCE_MAX);
         if let Some(Value::Integer(before)) = before {

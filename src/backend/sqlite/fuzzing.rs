@@ -1,4 +1,4 @@
-//! What reads foreign data here, for the fuzz targets.
+//! Exposes the code that reads stored data to the fuzz targets.
 
 use rusqlite::Connection;
 

@@ -12,7 +12,7 @@ use crate::backend::report::Finding;
 /// Runs on the thread for reads, because a file system may be slow.
 pub(super) fn findings(db: &Connection, durability: Durability) -> Sql<Vec<Finding>> {
     let path = db.path().unwrap_or_default();
-    Ok(Ok(vec![
+    Ok(vec![
         Finding::ok(
             "server",
             format!("SQLite {}, embedded", rusqlite::version()),
@@ -20,7 +20,7 @@ pub(super) fn findings(db: &Connection, durability: Durability) -> Sql<Vec<Findi
         Finding::ok("file", path),
         judged(&FileSystem::of(Path::new(path))),
         persistence(durability),
-    ]))
+    ])
 }
 
 fn persistence(durability: Durability) -> Finding {

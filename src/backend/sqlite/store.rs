@@ -1,7 +1,4 @@
 //! The operations as SQL, inside the caller's transaction.
-//!
-//! The outer result is SQLite's: after an error the transaction must be rolled back. The inner one is
-//! the operation's answer. If that is an error, nothing was written.
 
 use std::time::Duration;
 
@@ -16,7 +13,37 @@ use crate::error::{Error, Result};
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
 use crate::lock::{Fence, HolderLabel, Key, LockId, Ttl};
 
-pub(super) type Sql<T> = rusqlite::Result<Result<T>>;
+pub(super) type Sql<T> = std::result::Result<T, StoreError>;
+
+/// Why an operation has no outcome.
+#[derive(Debug)]
+pub enum StoreError {
+    /// The operation cannot be done, and has written nothing. The transaction may go on.
+    Refused(Error),
+    /// SQLite failed. The transaction must be rolled back.
+    Sqlite(rusqlite::Error),
+}
+
+impl From<Error> for StoreError {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+/// Turns a refusal into the answer of an operation. What is left is an error that ends the transaction.
+pub(super) fn answer<T>(outcome: Sql<T>) -> rusqlite::Result<Result<T>> {
+    match outcome {
+        Ok(value) => Ok(Ok(value)),
+        Err(StoreError::Refused(error)) => Ok(Err(error)),
+        Err(StoreError::Sqlite(error)) => Err(error),
+    }
+}
 
 pub(super) fn acquire(
     db: &Connection,
@@ -24,11 +51,8 @@ pub(super) fn acquire(
     now_ms: u64,
 ) -> Sql<AcquireOutcome> {
     let user_key = request.key.as_str();
-    let keys = stored_key(user_key).and_then(|key| Ok((fence_key(&key)?, key)));
-    let (fence_key, key) = match keys {
-        Ok(keys) => keys,
-        Err(error) => return Ok(Err(error)),
-    };
+    let key = stored_key(user_key)?;
+    let fence_key = fence_key(&key)?;
     let holder = db
         .prepare_cached(include_str!("sql/holder.sql"))?
         .query_row([&key], |row| Ok((time(row, 0)?, time(row, 1)?, label(row))))
@@ -42,21 +66,18 @@ pub(super) fn acquire(
                 .query_row(params![key, stored(now_ms)], |row| time(row, 0))?;
         }
         let free_at_ms = expires_at_ms.saturating_add(TIME_TOLERANCE_MS);
-        return Ok(Ok(AcquireOutcome::Locked(Some(Holder {
+        return Ok(AcquireOutcome::Locked(Some(Holder {
             free_in: Duration::from_millis(free_at_ms.saturating_sub(now_ms)),
             expires_at_ms,
             label,
-        }))));
+        })));
     }
     let last = db
         .prepare_cached(include_str!("sql/last_fence.sql"))?
         .query_row([&fence_key], |row| row.get::<_, i64>(0))
         .optional()?
         .unwrap_or(0);
-    let fence = match Fence::after(u64::try_from(last).unwrap_or(u64::MAX)) {
-        Ok(fence) => fence,
-        Err(error) => return Ok(Err(error)),
-    };
+    let fence = Fence::after(u64::try_from(last).unwrap_or(u64::MAX))?;
     db.prepare_cached(include_str!("sql/count_fence.sql"))?
         .execute(params![fence_key, stored(fence.value()), user_key])?;
     let expires_at_ms = now_ms.saturating_add(request.ttl.ms());
@@ -78,10 +99,10 @@ pub(super) fn acquire(
             acquire_labelled(db, columns, &label)?
         }
     };
-    Ok(Ok(AcquireOutcome::Acquired {
+    Ok(AcquireOutcome::Acquired {
         fence,
         expires_at_ms,
-    }))
+    })
 }
 
 fn acquire_labelled(
@@ -105,11 +126,11 @@ fn acquire_labelled(
 }
 
 pub(super) fn release(db: &Connection, lock_id: LockId, now_ms: u64) -> Sql<ReleaseOutcome> {
-    Ok(Ok(match remove(db, lock_id)? {
+    Ok(match remove(db, lock_id)? {
         None => ReleaseOutcome::Missed(Miss::NotFound),
         Some(expires_at_ms) if live(expires_at_ms, now_ms) => ReleaseOutcome::Released,
         Some(_) => ReleaseOutcome::Missed(Miss::Expired),
-    }))
+    })
 }
 
 pub(super) fn extend(
@@ -128,44 +149,36 @@ pub(super) fn extend(
             live_after(now_ms)
         ])?;
     if extended > 0 {
-        return Ok(Ok(ExtendOutcome::Extended { expires_at_ms }));
+        return Ok(ExtendOutcome::Extended { expires_at_ms });
     }
-    // What is still there did not match because it has expired.
+    // If the lock is still there, it did not match because it has expired.
     let miss = match remove(db, lock_id)? {
         None => Miss::NotFound,
         Some(_) => Miss::Expired,
     };
-    Ok(Ok(ExtendOutcome::Missed(miss)))
+    Ok(ExtendOutcome::Missed(miss))
 }
 
 pub(super) fn is_locked(db: &Connection, key: &Key, now_ms: u64) -> Sql<bool> {
-    let key = match stored_key(key.as_str()) {
-        Ok(key) => key,
-        Err(error) => return Ok(Err(error)),
-    };
+    let key = stored_key(key.as_str())?;
     let expires_at_ms = db
         .prepare_cached(include_str!("sql/holder.sql"))?
         .query_row([key], |row| time(row, 0))
         .optional()?;
-    Ok(Ok(expires_at_ms.is_some_and(|at_ms| live(at_ms, now_ms))))
+    Ok(expires_at_ms.is_some_and(|at_ms| live(at_ms, now_ms)))
 }
 
 pub(super) fn lookup(db: &Connection, query: &LookupQuery, now_ms: u64) -> Sql<Option<LockRecord>> {
-    let found = match query {
-        LookupQuery::Key(key) => match stored_key(key.as_str()) {
-            Ok(key) => db
-                .prepare_cached(include_str!("sql/find_key.sql"))?
-                .query_row([key], record),
-            Err(error) => return Ok(Err(error)),
-        },
-        LookupQuery::LockId(lock_id) => db
-            .prepare_cached(include_str!("sql/find_id.sql"))?
-            .query_row([lock_id.as_str()], record),
+    let (sql, value) = match query {
+        LookupQuery::Key(key) => (include_str!("sql/find_key.sql"), stored_key(key.as_str())?),
+        LookupQuery::LockId(lock_id) => {
+            (include_str!("sql/find_id.sql"), lock_id.as_str().to_owned())
+        }
     };
-    Ok(found
-        .optional()?
-        .transpose()
-        .map(|found| found.filter(|lock| live(lock.expires_at_ms, now_ms))))
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query([value])?;
+    let found = rows.next()?.map(record).transpose()?;
+    Ok(found.filter(|lock| live(lock.expires_at_ms, now_ms)))
 }
 
 /// Returns the lockId that holds the key. None if the key is free.
@@ -188,31 +201,25 @@ pub(super) fn list(db: &Connection, after: Option<&str>, limit: usize, now_ms: u
     let mut page = Page::default();
     let mut seen = 0;
     while let Some(row) = rows.next()? {
-        match record(row)? {
-            Ok(lock) if live(lock.expires_at_ms, now_ms) => {
-                page.locks.push(lock);
-            }
-            Ok(_) => {}
-            Err(error) => return Ok(Err(error)),
+        let lock = record(row)?;
+        if live(lock.expires_at_ms, now_ms) {
+            page.locks.push(lock);
         }
         seen += 1;
         if seen == limit {
             page.next = Some(row.get(5)?);
         }
     }
-    Ok(Ok(page))
+    Ok(page)
 }
 
 pub(super) fn force_release(db: &Connection, key: &Key, now_ms: u64) -> Sql<bool> {
-    let key = match stored_key(key.as_str()) {
-        Ok(key) => key,
-        Err(error) => return Ok(Err(error)),
-    };
+    let key = stored_key(key.as_str())?;
     let expires_at_ms = db
         .prepare_cached(include_str!("sql/remove_key.sql"))?
         .query_row([key], |row| time(row, 0))
         .optional()?;
-    Ok(Ok(expires_at_ms.is_some_and(|at_ms| live(at_ms, now_ms))))
+    Ok(expires_at_ms.is_some_and(|at_ms| live(at_ms, now_ms)))
 }
 
 fn remove(db: &Connection, lock_id: LockId) -> rusqlite::Result<Option<u64>> {
@@ -221,32 +228,33 @@ fn remove(db: &Connection, lock_id: LockId) -> rusqlite::Result<Option<u64>> {
         .optional()
 }
 
-fn record(row: &Row<'_>) -> rusqlite::Result<Result<LockRecord>> {
+fn record(row: &Row<'_>) -> Sql<LockRecord> {
     let lock_id: String = row.get(1)?;
     let fence: String = row.get(4)?;
     let (Ok(lock_id), Ok(fence)) = (LockId::parse(&lock_id), Fence::parse(&fence)) else {
-        return Ok(Err(Error::internal(
-            "The stored lock is malformed: it was changed by something else",
+        return Err(StoreError::Refused(Error::internal(
+            "A stored lock is malformed: another program has changed the lock file. Force the release of the lock, or delete the file while nothing uses it",
         )));
     };
-    Ok(Ok(LockRecord {
+    Ok(LockRecord {
         key: row.get(0)?,
         lock_id,
         expires_at_ms: time(row, 2)?,
         acquired_at_ms: time(row, 3)?,
         fence,
         label: label(row),
-    }))
+    })
 }
 
-/// Of a statement with all columns. None if it is that of an earlier lock, or if the table has none.
+/// Reads the label from a row with all columns. None if the table has no labels, or if the label belongs
+/// to an earlier lock.
 fn label(row: &Row<'_>) -> Option<HolderLabel> {
     let stored = row.get_ref("holder_label").ok()?.as_str_or_null().ok()??;
     let lock_id = row.get_ref("lock_id").ok()?.as_str().ok()?;
     HolderLabel::of_lock_id(stored, lock_id)
 }
 
-/// Times are whole milliseconds; a negative one can only come from outside and counts as long past.
+/// Reads a time in milliseconds. Only other programs write a negative one, which counts as long past.
 fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
 }
@@ -259,7 +267,8 @@ fn live(expires_at_ms: u64, now_ms: u64) -> bool {
     is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS)
 }
 
-/// `expires_at_ms > live_after(now)` is [`live`]; unlike in Rust, it may be below zero.
+/// Returns the time that a live lock expires after, so that SQL can compare as [`live`] does. It may be
+/// negative.
 fn live_after(now_ms: u64) -> i64 {
     stored(now_ms) - stored(TIME_TOLERANCE_MS)
 }

@@ -1,4 +1,4 @@
-//! Files that cannot be used: a clear error, and the file as it was.
+//! Files that cannot be used: the error is clear, and the file stays as it was.
 
 use std::fs;
 
@@ -11,14 +11,14 @@ use crate::backend::sqlite::file::system::FileSystem;
 use crate::backend::sqlite::file::system::tests::fake;
 use crate::error::{Error, ErrorCode};
 
-/// To SQLite it makes no difference whose process this is.
+/// Stands for another process. To SQLite it makes no difference.
 pub(super) fn another_connection(path: &Path) -> (Connection, Claim) {
     Claim::open(path, || Connection::open(path))
         .unwrap()
         .unwrap()
 }
 
-fn names(error: &Error, path: &Path) {
+fn assert_names(error: &Error, path: &Path) {
     let path = path.display().to_string();
     assert!(error.message.contains(&path), "{error:?}");
 }
@@ -35,7 +35,7 @@ async fn refused(path: &Path) -> Error {
     assert_eq!((read.code, &read.message), (error.code, &error.message));
     backend.close().await;
     assert_eq!(error.code, ErrorCode::InvalidArgument, "{error:?}");
-    names(&error, path);
+    assert_names(&error, path);
     error
 }
 
@@ -46,9 +46,8 @@ async fn refused_and_untouched(path: &Path, says: &str) {
     assert_eq!(fs::read(path).unwrap(), before);
 }
 
-/// Nothing is created there. Who says so may use it.
 #[tokio::test]
-async fn a_network_file_system() {
+async fn a_network_file_system_is_refused_unless_it_is_permitted() {
     let dir = TestDir::new();
     let mount = dir.path().join("mount");
     fs::create_dir(&mount).unwrap();
@@ -68,12 +67,12 @@ async fn a_network_file_system() {
     let about = findings.iter().find(|found| found.name == "file system");
     assert_eq!(about.unwrap().verdict, Verdict::Warning);
     permitted.close().await;
-    // Nor is one that exists used.
+    // A file that exists is refused, too.
     refused_and_untouched(&file, "allowNetworkFileSystem").await;
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database() {
+async fn a_file_that_is_not_a_database_is_refused() {
     let dir = TestDir::new();
     fs::write(dir.file(), "my precious notes\n".repeat(100)).unwrap();
     refused_and_untouched(&dir.file(), "not a SQLite database").await;
@@ -82,7 +81,7 @@ async fn a_file_that_is_no_database() {
 }
 
 #[tokio::test]
-async fn another_programs_database() {
+async fn the_database_of_another_program_is_refused() {
     let dir = TestDir::new();
     let db = Connection::open(dir.file()).unwrap();
     db.execute_batch("CREATE TABLE users (id INTEGER PRIMARY KEY)")
@@ -92,11 +91,11 @@ async fn another_programs_database() {
 }
 
 #[tokio::test]
-async fn a_newer_schema() {
+async fn a_newer_schema_is_refused() {
     let dir = TestDir::new();
-    let made = backend(&dir.file());
-    made.acquire(&request("k")).await.unwrap();
-    made.close().await;
+    let first = backend(&dir.file());
+    first.acquire(&request("k")).await.unwrap();
+    first.close().await;
     let db = Connection::open(dir.file()).unwrap();
     db.pragma_update(None, "user_version", 2).unwrap();
     drop(db);
@@ -104,7 +103,7 @@ async fn a_newer_schema() {
 }
 
 #[tokio::test]
-async fn an_empty_file_is_taken() {
+async fn an_empty_file_is_accepted() {
     let dir = TestDir::new();
     fs::write(dir.file(), "").unwrap();
     let backend = backend(&dir.file());
@@ -113,7 +112,7 @@ async fn an_empty_file_is_taken() {
 }
 
 #[tokio::test]
-async fn a_directory_or_no_directory() {
+async fn a_directory_and_a_file_in_a_missing_directory_are_refused() {
     let dir = TestDir::new();
     let error = refused(dir.path()).await;
     assert!(error.message.contains("is a directory"), "{error:?}");
@@ -123,20 +122,20 @@ async fn a_directory_or_no_directory() {
 }
 
 #[tokio::test]
-async fn a_read_only_file() {
+async fn a_read_only_file_is_refused() {
     let dir = TestDir::new();
-    let made = backend(&dir.file());
-    made.acquire(&request("k")).await.unwrap();
-    made.close().await;
+    let first = backend(&dir.file());
+    first.acquire(&request("k")).await.unwrap();
+    first.close().await;
     let mut permissions = fs::metadata(dir.file()).unwrap().permissions();
     permissions.set_readonly(true);
     fs::set_permissions(dir.file(), permissions).unwrap();
     refused_and_untouched(&dir.file(), "read-only").await;
 }
 
-/// One operation of a shared transaction fails half-way: it leaves no trace, the others none of it.
+/// One operation of a shared transaction fails half-way. It leaves no trace, and the others succeed.
 #[tokio::test]
-async fn a_failing_operation_is_not_the_others_failure() {
+async fn a_failed_operation_does_not_affect_the_others() {
     let dir = TestDir::new();
     let backend = backend(&dir.file());
     let first = request("first");
@@ -149,7 +148,7 @@ async fn a_failing_operation_is_not_the_others_failure() {
              BEGIN IMMEDIATE",
         )
         .unwrap();
-    // All of them wait for the other writer, and then go together.
+    // All of them wait for the other writer, and then share a transaction.
     let (good, bad) = (request("good"), request("bad"));
     let operations = futures_util::future::join3(
         backend.acquire(&good),
@@ -181,12 +180,12 @@ async fn a_failing_operation_is_not_the_others_failure() {
 fn timed_out(error: &Error, path: &Path) {
     assert_eq!(error.code, ErrorCode::NetworkTimeout);
     assert!(!error.outcome_unknown);
-    names(error, path);
+    assert_names(error, path);
 }
 
-/// A process that stopped in the middle of a write: the operation certainly did not happen.
+/// The other process stopped in the middle of a write, so the operation certainly had no effect.
 #[tokio::test]
-async fn a_writer_that_does_not_end_is_a_timeout() {
+async fn a_writer_that_does_not_finish_causes_a_timeout() {
     let dir = TestDir::new();
     let patient = backend(&dir.file());
     let hasty = SqliteBackend::open(SqliteConfig {
@@ -209,34 +208,34 @@ async fn a_writer_that_does_not_end_is_a_timeout() {
     patient.close().await;
 }
 
-/// The thread is stuck in a system call: whether the operation took place is not known.
+/// The thread is stuck in a system call, so the outcome of the operation is unknown.
 #[tokio::test]
-async fn a_disk_that_does_not_answer_is_a_timeout() {
+async fn a_disk_that_does_not_answer_causes_a_timeout() {
     let dir = TestDir::new();
     let settings = SqliteConfig {
         operation_timeout_ms: Some(100),
         ..config(&dir.file())
     };
     let worker = Worker::new(Access::Write, settings.check().unwrap());
-    // Making the file may take longer than that.
-    while worker.run(false, |_, _| Ok(Ok(()))).await.is_err() {}
+    // Creating the file may take longer than the timeout.
+    while worker.run(false, |_, _| Ok(())).await.is_err() {}
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let error = worker
         .run(false, move |_, _| {
             let _ = ended.recv();
-            Ok(Ok(()))
+            Ok(())
         })
         .await
         .unwrap_err();
     assert_eq!(error.code, ErrorCode::NetworkTimeout);
     assert!(error.outcome_unknown);
-    names(&error, &dir.file());
+    assert_names(&error, &dir.file());
     drop(end);
     worker.close().await;
 }
 
 #[tokio::test]
-async fn a_file_that_somebody_keeps_from_being_opened_is_a_timeout() {
+async fn a_file_that_another_process_locks_cannot_be_opened_in_time() {
     let dir = TestDir::new();
     let backend = SqliteBackend::open(SqliteConfig {
         connect_timeout_ms: Some(50),
@@ -254,11 +253,11 @@ async fn a_file_that_somebody_keeps_from_being_opened_is_a_timeout() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_file_that_something_else_in_the_process_has_open() {
+async fn a_file_that_is_open_elsewhere_in_the_process_is_refused() {
     let dir = TestDir::new();
-    let made = backend(&dir.file());
-    made.acquire(&request("k")).await.unwrap();
-    made.close().await;
+    let first = backend(&dir.file());
+    first.acquire(&request("k")).await.unwrap();
+    first.close().await;
     let other = fs::File::open(dir.file()).unwrap();
     let error = refused(&dir.file()).await;
     assert!(error.message.contains("another copy"), "{error:?}");

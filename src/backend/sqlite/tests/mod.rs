@@ -1,9 +1,9 @@
 mod default;
 mod failures;
 mod handover;
-// Elsewhere nothing is done where it is called: see `file::system`.
+// On other systems the file never counts as local, so callers run no operations: see `file::system`.
 #[cfg(unix)]
-mod here;
+mod on_callers_thread;
 mod sharing;
 mod store;
 mod watch;
@@ -17,7 +17,7 @@ use crate::backend::{
 };
 use crate::lock::{Fence, Key, LockId, Ttl};
 
-/// A directory for one test, gone afterwards.
+/// A directory for one test, which is removed afterwards.
 pub(super) struct TestDir(PathBuf);
 
 impl TestDir {
@@ -43,14 +43,14 @@ impl Drop for TestDir {
     }
 }
 
-/// Without waiting for the disk: the tests do not cut the power.
+/// A configuration that does not wait for the disk, because the tests do not cut the power.
 fn config(path: &Path) -> SqliteConfig {
     SqliteConfig {
         path: Some(path.to_owned()),
         state_directory: None,
         allow_network_file_system: false,
         durability: Durability::Normal,
-        // Longer than any of these tests takes on a busy machine.
+        // Longer than any of these tests takes, even on a busy machine.
         connect_timeout_ms: Some(60_000),
         operation_timeout_ms: Some(60_000),
     }
@@ -120,7 +120,7 @@ async fn a_lock_from_acquire_to_release() {
 }
 
 #[tokio::test]
-async fn close_leaves_one_file_and_a_new_backend_goes_on_counting() {
+async fn close_leaves_one_file_and_a_new_backend_continues_the_fences() {
     let dir = TestDir::new();
     for expected in 1..=3 {
         let backend = backend(&dir.file());
@@ -137,7 +137,7 @@ async fn close_leaves_one_file_and_a_new_backend_goes_on_counting() {
 }
 
 #[tokio::test]
-async fn a_backend_that_is_never_used_makes_no_file() {
+async fn a_backend_that_is_never_used_creates_no_file() {
     let dir = TestDir::new();
     backend(&dir.file()).close().await;
     assert!(!dir.file().exists());
@@ -156,7 +156,7 @@ async fn the_wal_stays_small() {
         let wal = std::fs::metadata(dir.path().join("locks.db-wal")).unwrap();
         largest = largest.max(wal.len());
     }
-    // Without that it would be 80 MB.
+    // A WAL that is never written back would grow to 80 MB.
     assert!(largest < 20 * 1024 * 1024, "{largest}");
     backend.close().await;
 }
@@ -174,7 +174,7 @@ async fn expired_locks_do_not_pile_up() {
         db.execute("UPDATE syncguard_locks SET expires_at_ms = 0", [])
             .unwrap();
     }
-    // One window for each quarter of a thousand operations.
+    // A sweep looks at one window, and every 256 operations cause one.
     let lock = request("k");
     for _ in 0..2000 {
         backend.acquire(&lock).await.unwrap();
@@ -187,15 +187,15 @@ async fn expired_locks_do_not_pile_up() {
     backend.close().await;
 }
 
-/// What "full" adds is that the disk has a fence before the caller has it.
+/// With full durability the disk has a fence before the caller has it.
 #[tokio::test]
-async fn only_what_syncs_waits_for_the_disk() {
+async fn only_operations_that_sync_wait_for_the_disk() {
     let dir = TestDir::new();
     let worker = Worker::new(Access::Write, config(&dir.file()).check().unwrap());
     let level = |syncs| {
         worker.run(syncs, |db, _| {
-            db.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0))
-                .map(Ok)
+            let level = db.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0))?;
+            Ok(level)
         })
     };
     for _ in 0..2 {

@@ -9,6 +9,7 @@ use crate::backend::sqlite::store::*;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, ExtendOutcome, LookupQuery, Miss, ReleaseOutcome,
 };
+use crate::error::Error;
 use crate::lock::fence::FENCE_MAX;
 use crate::lock::{HolderLabel, Key, LockId, Ttl};
 
@@ -36,18 +37,22 @@ fn request(key: &str, ms: u32) -> AcquireRequest {
 }
 
 fn fence(db: &Connection, lock: &AcquireRequest, now_ms: u64) -> Option<u64> {
-    match acquire(db, lock, now_ms).unwrap().unwrap() {
+    match acquire(db, lock, now_ms).unwrap() {
         AcquireOutcome::Acquired { fence, .. } => Some(fence.value()),
         AcquireOutcome::Locked(_) => None,
     }
 }
 
-/// How long the holder's TTL still lasts, as a refused attempt tells.
+/// Returns the time until the lock is free, as a refused attempt reports it.
 fn free_in(db: &Connection, key: &str, now_ms: u64) -> Option<u64> {
-    match acquire(db, &request(key, 1), now_ms).unwrap().unwrap() {
+    match acquire(db, &request(key, 1), now_ms).unwrap() {
         AcquireOutcome::Locked(holder) => Some(holder?.free_in.as_millis() as u64),
         AcquireOutcome::Acquired { .. } => None,
     }
+}
+
+fn refusal<T>(outcome: Sql<T>) -> Error {
+    answer(outcome).unwrap().err().unwrap()
 }
 
 fn count(db: &Connection, table: &str) -> i64 {
@@ -69,18 +74,18 @@ fn labelled(key: &str, ms: u32, label: &str) -> AcquireRequest {
     }
 }
 
-/// What everybody who looks or tries is told.
+/// Returns the label that a refused attempt reports. Checks that lookups and lists report the same.
 fn label_of(db: &Connection, lock: &AcquireRequest, now_ms: u64) -> Option<String> {
     let refused = acquire(db, &request(lock.key.as_str(), 1), now_ms);
-    let AcquireOutcome::Locked(Some(holder)) = refused.unwrap().unwrap() else {
+    let AcquireOutcome::Locked(Some(holder)) = refused.unwrap() else {
         panic!("not locked")
     };
-    let listed = list(db, None, 100, now_ms).unwrap().unwrap().locks;
+    let listed = list(db, None, 100, now_ms).unwrap().locks;
     let found = [
         LookupQuery::Key(lock.key.clone()),
         LookupQuery::LockId(lock.lock_id),
     ]
-    .map(|query| lookup(db, &query, now_ms).unwrap().unwrap().unwrap());
+    .map(|query| lookup(db, &query, now_ms).unwrap().unwrap());
     for record in listed.iter().chain(&found) {
         if record.key == lock.key.as_str() {
             assert_eq!(record.label, holder.label);
@@ -90,7 +95,7 @@ fn label_of(db: &Connection, lock: &AcquireRequest, now_ms: u64) -> Option<Strin
 }
 
 #[test]
-fn a_label_is_in_a_column_that_is_added_when_it_is_needed() {
+fn the_first_label_adds_a_column() {
     let db = db();
     let before = columns(&db);
     let plain = request("plain", 500);
@@ -104,22 +109,22 @@ fn a_label_is_in_a_column_that_is_added_when_it_is_needed() {
     assert_eq!(columns(&db).len(), before.len() + 1);
     assert_eq!(label_of(&db, &named, NOW).as_deref(), Some("web-1:42"));
     assert_eq!(label_of(&db, &plain, NOW), None);
-    extend(&db, named.lock_id, ttl(9000), NOW).unwrap().unwrap();
+    extend(&db, named.lock_id, ttl(9000), NOW).unwrap();
     assert_eq!(label_of(&db, &named, NOW).as_deref(), Some("web-1:42"));
-    // The clock was set back: the lock is given its full length again.
+    // The clock was set back, so the lock gets its full TTL again.
     let early = NOW - 100_000;
     assert_eq!(label_of(&db, &named, early).as_deref(), Some("web-1:42"));
 }
 
 #[test]
-fn a_version_that_knows_no_labels_works_with_and_without_the_column() {
+fn an_earlier_version_works_with_and_without_the_column_of_labels() {
     let dir = TestDir::new();
     let (old, new) = (
         Connection::open(dir.file()).unwrap(),
         Connection::open(dir.file()).unwrap(),
     );
     old.execute_batch(SCHEMA).unwrap();
-    // Its statements, as an earlier version has them and keeps them prepared.
+    // An earlier version keeps these statements prepared.
     let mut write = old.prepare(include_str!("../sql/acquire.sql")).unwrap();
     let mut read = old
         .prepare("SELECT user_key, lock_id, expires_at_ms, acquired_at_ms, fence FROM syncguard_locks WHERE key = ?1")
@@ -145,7 +150,7 @@ fn a_version_that_knows_no_labels_works_with_and_without_the_column() {
         Some("web-1:42")
     );
 
-    // It takes the row over, and leaves the column as it is.
+    // The earlier version replaces the lock and leaves the label as it is.
     let taken = AcquireRequest {
         lock_id: LockId::generate(),
         ..named.clone()
@@ -194,45 +199,41 @@ fn a_key_that_looks_like_a_counter_is_another_key() {
 }
 
 #[test]
-fn expiry_tells_expired_from_not_found() {
+fn an_expired_lock_is_reported_as_expired_once() {
     let db = db();
     let lock = request("k", 100);
     fence(&db, &lock, NOW);
     assert_eq!(fence(&db, &request("k", 100), NOW + 1099), None);
     assert_eq!(
-        extend(&db, lock.lock_id, ttl(1), NOW + 1100)
-            .unwrap()
-            .unwrap(),
+        extend(&db, lock.lock_id, ttl(1), NOW + 1100).unwrap(),
         ExtendOutcome::Missed(Miss::Expired)
     );
     assert_eq!(
-        release(&db, lock.lock_id, NOW + 1100).unwrap().unwrap(),
+        release(&db, lock.lock_id, NOW + 1100).unwrap(),
         ReleaseOutcome::Missed(Miss::NotFound)
     );
     let late = request("k", 100);
     assert_eq!(fence(&db, &late, NOW + 1100), Some(2));
     assert_eq!(
-        release(&db, late.lock_id, NOW + 5000).unwrap().unwrap(),
+        release(&db, late.lock_id, NOW + 5000).unwrap(),
         ReleaseOutcome::Missed(Miss::Expired)
     );
 }
 
 #[test]
-fn a_refusal_tells_when_the_lock_is_over() {
+fn a_refused_attempt_reports_when_the_lock_ends() {
     let db = db();
     let lock = request("k", 100);
     fence(&db, &lock, NOW);
     assert_eq!(free_in(&db, "k", NOW), Some(1100));
     assert_eq!(free_in(&db, "k", NOW + 600), Some(500));
-    extend(&db, lock.lock_id, ttl(200), NOW + 600)
-        .unwrap()
-        .unwrap();
+    extend(&db, lock.lock_id, ttl(200), NOW + 600).unwrap();
     assert_eq!(free_in(&db, "k", NOW + 600), Some(1200));
     assert_eq!(free_in(&db, "k", NOW + 1800), None);
 }
 
 #[test]
-fn lists_what_is_live_in_pages() {
+fn lists_live_locks_in_pages() {
     let db = db();
     for n in 0..100 {
         fence(&db, &request(&format!("k{n:02}"), 100 + n), NOW);
@@ -242,9 +243,7 @@ fn lists_what_is_live_in_pages() {
     let mut pages = 0;
     // The first half has expired.
     loop {
-        let page = list(&db, after.as_deref(), 30, NOW + 1150)
-            .unwrap()
-            .unwrap();
+        let page = list(&db, after.as_deref(), 30, NOW + 1150).unwrap();
         keys.extend(page.locks.into_iter().map(|lock| lock.key));
         pages += 1;
         after = page.next;
@@ -254,24 +253,22 @@ fn lists_what_is_live_in_pages() {
     }
     assert!(keys.into_iter().eq((51..100).map(|n| format!("k{n}"))));
     assert_eq!(pages, 4);
-    assert_eq!(list(&db, None, 0, NOW).unwrap().unwrap().locks.len(), 1);
+    assert_eq!(list(&db, None, 0, NOW).unwrap().locks.len(), 1);
 }
 
 #[test]
-fn a_lock_that_is_taken_away_leaves_its_fence() {
+fn a_forced_release_keeps_the_fence_counter() {
     let db = db();
     let lock = request("k", 100);
-    assert!(!force_release(&db, &lock.key, NOW).unwrap().unwrap());
+    assert!(!force_release(&db, &lock.key, NOW).unwrap());
     fence(&db, &lock, NOW);
-    assert!(force_release(&db, &lock.key, NOW + 1099).unwrap().unwrap());
+    assert!(force_release(&db, &lock.key, NOW + 1099).unwrap());
     assert_eq!(
-        extend(&db, lock.lock_id, ttl(1), NOW + 1099)
-            .unwrap()
-            .unwrap(),
+        extend(&db, lock.lock_id, ttl(1), NOW + 1099).unwrap(),
         ExtendOutcome::Missed(Miss::NotFound)
     );
     assert_eq!(fence(&db, &request("k", 100), NOW + 1099), Some(2));
-    assert!(!force_release(&db, &lock.key, NOW + 2199).unwrap().unwrap());
+    assert!(!force_release(&db, &lock.key, NOW + 2199).unwrap());
     assert_eq!(count(&db, "syncguard_locks"), 0);
 }
 
@@ -285,8 +282,8 @@ fn an_exhausted_counter_stores_nothing() {
     .unwrap();
     let last = request("k", 100);
     assert_eq!(fence(&db, &last, NOW), Some(FENCE_MAX));
-    release(&db, last.lock_id, NOW).unwrap().unwrap();
-    let error = acquire(&db, &request("k", 100), NOW).unwrap().unwrap_err();
+    release(&db, last.lock_id, NOW).unwrap();
+    let error = refusal(acquire(&db, &request("k", 100), NOW));
     assert!(error.message.starts_with("Fence counter overflow"));
     assert_eq!(count(&db, "syncguard_locks"), 0);
 }
@@ -298,17 +295,14 @@ fn a_malformed_record_is_an_error_and_not_a_lock() {
     fence(&db, &lock, NOW);
     db.execute("UPDATE syncguard_locks SET fence = 'seven'", [])
         .unwrap();
-    assert!(
-        lookup(&db, &LookupQuery::Key(lock.key), NOW)
-            .unwrap()
-            .is_err()
-    );
+    let error = refusal(lookup(&db, &LookupQuery::Key(lock.key), NOW));
+    assert!(error.message.contains("malformed"));
 }
 
-/// However far the clock goes back, a lock that nobody extends is over one TTL after it was
-/// next asked for, and not before its own time.
+/// However far the clock goes back, a lock that nobody extends ends one TTL after the next attempt to
+/// acquire it, and not earlier.
 #[test]
-fn a_clock_set_back_keeps_no_lock_for_ever() {
+fn a_clock_set_back_keeps_no_lock_forever() {
     let db = db();
     fence(&db, &request("k", 5000), NOW);
     let back = NOW - 1_000_000;
@@ -323,10 +317,10 @@ fn a_lock_extended_after_the_clock_was_set_back_keeps_its_ttl() {
     let lock = request("k", 5000);
     fence(&db, &lock, NOW);
     let back = NOW - 1_000_000;
-    extend(&db, lock.lock_id, ttl(5000), back).unwrap().unwrap();
+    extend(&db, lock.lock_id, ttl(5000), back).unwrap();
     assert_eq!(fence(&db, &request("k", 1), back), None);
     assert_eq!(fence(&db, &request("k", 1), back + 5999), None);
-    // Back once more: what is kept is the length that the record shows.
+    // The clock is set back again: the lock gets the length that its record shows.
     assert_eq!(fence(&db, &request("k", 1), back - 50_000), None);
     assert_eq!(fence(&db, &request("k", 1), back - 50_000 + 5999), None);
     assert_eq!(fence(&db, &request("k", 1), back - 50_000 + 6000), Some(2));
@@ -334,7 +328,7 @@ fn a_lock_extended_after_the_clock_was_set_back_keeps_its_ttl() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Against a model that is just "who held what until when".
+    /// Compares the operations with a model that lists each holder and its expiry.
     #[test]
     fn never_two_live_holders(steps in prop::collection::vec((0u8..4, 0usize..4, 0u64..700), 1..100)) {
         let db = db();
@@ -346,7 +340,7 @@ proptest! {
             let target = ids.get(ids.len().saturating_sub(1 + which)).copied();
             let live: Vec<LockId> = ids.iter().filter(|(_, until)| *until > now).map(|(id, _)| *id).collect();
             prop_assert!(live.len() <= 1);
-            prop_assert_eq!(is_locked(&db, &Key::new("k").unwrap(), now).unwrap().unwrap(), live.len() == 1);
+            prop_assert_eq!(is_locked(&db, &Key::new("k").unwrap(), now).unwrap(), live.len() == 1);
             match (what, target) {
                 (0 | 1, _) => {
                     let lock = request("k", 500);
@@ -359,13 +353,13 @@ proptest! {
                     }
                 }
                 (2, Some((id, _))) => {
-                    let released = release(&db, id, now).unwrap().unwrap() == ReleaseOutcome::Released;
+                    let released = release(&db, id, now).unwrap() == ReleaseOutcome::Released;
                     prop_assert_eq!(released, live.contains(&id));
                     ids.retain(|(other, _)| *other != id);
                 }
                 (_, Some((id, _))) => {
                     let extended = matches!(
-                        extend(&db, id, ttl(500), now).unwrap().unwrap(),
+                        extend(&db, id, ttl(500), now).unwrap(),
                         ExtendOutcome::Extended { .. }
                     );
                     prop_assert_eq!(extended, live.contains(&id));
@@ -375,7 +369,7 @@ proptest! {
                 }
                 _ => {}
             }
-            let found = lookup(&db, &LookupQuery::Key(Key::new("k").unwrap()), now).unwrap().unwrap();
+            let found = lookup(&db, &LookupQuery::Key(Key::new("k").unwrap()), now).unwrap();
             let held = ids.iter().find(|(_, until)| *until > now);
             prop_assert_eq!(found.map(|lock| lock.lock_id), held.map(|(id, _)| *id));
         }

@@ -1,7 +1,7 @@
 //! A thread that serves a connection. Callers wait for its answers without blocking.
 
-mod deadline_timer;
 mod pause;
+mod queue;
 mod service;
 mod shared_connection;
 mod transaction;

@@ -22,7 +22,7 @@ impl Pause {
             return;
         }
         let doubled = Self::SHORTEST.saturating_mul(1 << (self.times - Self::YIELDS).min(8));
-        // Random, so that processes that wait do not all return at once.
+        // Random, so that waiting processes do not all try again at once.
         thread::sleep(
             doubled
                 .min(Self::LONGEST)

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use super::transaction::transaction;
 use super::worker::Access;
 use crate::backend::sqlite::file::LockFile;
-use crate::backend::sqlite::store::Sql;
+use crate::backend::sqlite::store::{self, Sql};
 use crate::backend::sqlite::sweep::Sweeper;
 use crate::error::Result;
 use crate::lock::time::system_now_ms;
@@ -93,7 +93,9 @@ impl ConnectionState {
         open.set_syncs(false).ok()?;
         self.callers_in_a_row += 1;
         self.sweeper.count(1);
-        let done = transaction(&open.db, Access::Write, || run(&open.db, system_now_ms()));
+        let done = transaction(&open.db, Access::Write, || {
+            store::answer(run(&open.db, system_now_ms()))
+        });
         let outcome = match done {
             Ok(outcome) => Some(outcome),
             Err(failed) => {

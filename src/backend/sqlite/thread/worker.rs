@@ -9,17 +9,18 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
-use super::deadline_timer::DeadlineTimer;
+use super::queue::JobQueue;
 use super::service::Service;
 use super::shared_connection::SharedConnection;
 use crate::backend::sqlite::config::Settings;
 use crate::backend::sqlite::error::stuck;
-use crate::backend::sqlite::store::Sql;
+use crate::backend::sqlite::store::{self, Sql};
 use crate::error::{Error, Result};
 
-/// A worker answers within the operation's timeout. If it has not by then, it is stuck in a system
-/// call (a disk that hangs).
+/// The thread answers within the operation's timeout. If it has not answered this much later, it is
+/// stuck in a system call, because the disk hangs.
 const STUCK_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +50,7 @@ where
     T: Send,
 {
     fn run(&mut self, db: &Connection, now_ms: u64) -> rusqlite::Result<()> {
-        self.outcome = Some((self.run)(db, now_ms)?);
+        self.outcome = Some(store::answer((self.run)(db, now_ms))?);
         Ok(())
     }
 
@@ -59,7 +60,7 @@ where
             None => self.outcome,
         };
         if let Some(outcome) = outcome {
-            // Nobody waits any more if the runtime is shutting down.
+            // The receiver is gone if the caller has timed out.
             let _ = self.reply.send(outcome);
         }
     }
@@ -85,7 +86,6 @@ enum State {
 pub(crate) struct Worker {
     access: Access,
     settings: Settings,
-    timer: DeadlineTimer,
     connection: Arc<SharedConnection>,
     state: Mutex<State>,
 }
@@ -94,7 +94,6 @@ impl Worker {
     pub(crate) fn new(access: Access, settings: Settings) -> Self {
         Self {
             access,
-            timer: DeadlineTimer::new(settings.operation_timeout.min(STUCK_AFTER)),
             settings,
             connection: Arc::default(),
             state: Mutex::new(State::Idle),
@@ -115,10 +114,10 @@ impl Worker {
         syncs: bool,
         run: impl FnMut(&Connection, u64) -> Sql<T> + Send + 'static,
     ) -> Result<T> {
-        let deadline = Instant::now() + self.settings.operation_timeout;
+        let limit = self.settings.operation_timeout;
         let (reply, answer) = oneshot::channel();
         self.submit(Job {
-            deadline,
+            deadline: Instant::now() + limit,
             syncs,
             work: Box::new(Operation {
                 run,
@@ -126,12 +125,10 @@ impl Worker {
                 reply,
             }),
         })?;
-        match self.timer.within(deadline + STUCK_AFTER, answer).await {
-            Some(Ok(outcome)) => outcome,
-            Some(Err(_)) => {
-                Err(Error::internal("The thread of the SQLite backend ended").outcome_unknown())
-            }
-            None => Err(stuck(&self.settings.file())),
+        match timeout(limit + STUCK_AFTER, answer).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(thread_ended().outcome_unknown()),
+            Err(_) => Err(stuck(&self.settings.file())),
         }
     }
 
@@ -142,9 +139,7 @@ impl Worker {
         }
         self.connection.set_idle(false);
         match &*state {
-            State::Running { jobs, .. } => jobs
-                .send(job)
-                .map_err(|_| Error::internal("The thread of the SQLite backend ended")),
+            State::Running { jobs, .. } => jobs.send(job).map_err(|_| thread_ended()),
             State::Idle | State::Closed => Err(Error::invalid_argument(
                 "This backend is closed: create a new one",
             )),
@@ -158,7 +153,7 @@ impl Worker {
             self.access,
             self.settings.clone(),
             Arc::clone(&self.connection),
-            incoming,
+            JobQueue::new(incoming),
         );
         thread::Builder::new()
             .name("syncguard-sqlite".to_owned())
@@ -179,7 +174,13 @@ impl Worker {
         let state = std::mem::replace(&mut *self.state.lock(), State::Closed);
         if let State::Running { jobs, ended } = state {
             drop(jobs);
-            let _ = tokio::time::timeout(self.settings.operation_timeout, ended).await;
+            let _ = timeout(self.settings.operation_timeout, ended).await;
         }
     }
+}
+
+fn thread_ended() -> Error {
+    Error::internal(
+        "The thread of the SQLite backend has ended, which is a bug in SyncGuard. Create a new backend",
+    )
 }

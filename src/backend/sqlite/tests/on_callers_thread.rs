@@ -1,4 +1,4 @@
-//! Operations that are done where they are called, and when they are not.
+//! Operations that run on the caller's thread, and those that are left to the backend's thread.
 
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
@@ -14,47 +14,50 @@ use crate::backend::sqlite::file::LockFile;
 use crate::backend::sqlite::store::Sql;
 use crate::error::ErrorCode;
 
-/// Writes something, and tells on which thread.
+/// Writes something, and returns the thread that did it.
 fn count(db: &Connection, _: u64) -> Sql<ThreadId> {
     db.execute(
         "INSERT INTO syncguard_fence_counters VALUES ('written', 1, '')
          ON CONFLICT DO UPDATE SET fence = fence + 1",
         [],
     )?;
-    Ok(Ok(thread::current().id()))
+    Ok(thread::current().id())
 }
 
-async fn is_done_here(backend: &SqliteBackend) -> bool {
+async fn runs_here(backend: &SqliteBackend) -> bool {
     backend.connections.write(count).await.unwrap() == thread::current().id()
 }
 
-/// The thread may still be tidying up after its last answer, and a crowd is not over at once.
-async fn until_done_here(backend: &SqliteBackend) {
+/// The backend's thread may still clean up after its last answer, and callers wait a while after a crowd.
+async fn until_it_runs_here(backend: &SqliteBackend) {
     let started = Instant::now();
-    while !is_done_here(backend).await {
-        assert!(started.elapsed() < Duration::from_secs(20), "never here");
+    while !runs_here(backend).await {
+        assert!(
+            started.elapsed() < Duration::from_secs(20),
+            "always left to the thread"
+        );
     }
 }
 
 async fn ready() -> (TestDir, SqliteBackend) {
     let dir = TestDir::new();
     let backend = backend(&dir.file());
-    until_done_here(&backend).await;
+    until_it_runs_here(&backend).await;
     (dir, backend)
 }
 
 #[tokio::test]
-async fn a_lone_caller_needs_the_thread_now_and_then() {
+async fn a_lone_caller_runs_most_operations_itself() {
     let dir = TestDir::new();
     let backend = backend(&dir.file());
     assert!(
-        !is_done_here(&backend).await,
+        !runs_here(&backend).await,
         "the file is not opened where it could block"
     );
-    until_done_here(&backend).await;
+    until_it_runs_here(&backend).await;
     let mut here = 0;
     for _ in 0..500 {
-        here += u32::from(is_done_here(&backend).await);
+        here += u32::from(runs_here(&backend).await);
     }
     assert!((250..=496).contains(&here), "{here}");
     backend.close().await;
@@ -63,28 +66,28 @@ async fn a_lone_caller_needs_the_thread_now_and_then() {
 }
 
 #[tokio::test]
-async fn what_waits_for_the_disk_is_left_to_the_thread() {
+async fn operations_that_wait_for_the_disk_are_left_to_the_thread() {
     let dir = TestDir::new();
     let backend = durable_backend(&dir.file());
     for _ in 0..10 {
-        until_done_here(&backend).await;
+        until_it_runs_here(&backend).await;
         let on = backend.connections.write_durably(count).await.unwrap();
         assert_ne!(on, thread::current().id());
     }
     backend.close().await;
 }
 
-/// The first commit in a WAL that begins anew waits for the disk.
+/// The first commit in a WAL that starts again waits for the disk.
 #[tokio::test]
-async fn a_wal_that_begins_anew_is_left_to_the_thread() {
+async fn a_wal_that_starts_again_is_left_to_the_thread() {
     let (dir, backend) = ready().await;
     let (other, _claim) = another_connection(&dir.file());
     for _ in 0..10 {
-        until_done_here(&backend).await;
+        until_it_runs_here(&backend).await;
         other
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
             .unwrap();
-        assert!(!is_done_here(&backend).await);
+        assert!(!runs_here(&backend).await);
     }
     backend.close().await;
 }
@@ -103,14 +106,14 @@ async fn a_long_wal_is_left_to_the_thread_which_writes_it_back() {
         )
         .unwrap();
     assert!(!file.only_appends());
-    assert!(!is_done_here(&backend).await);
-    until_done_here(&backend).await;
-    assert!(file.only_appends(), "it was written back, and began anew");
+    assert!(!runs_here(&backend).await);
+    until_it_runs_here(&backend).await;
+    assert!(file.only_appends(), "it was written back, and starts again");
     drop(file);
     backend.close().await;
 }
 
-/// Also when that one stopped in the middle of a write.
+/// Not even for one that stopped in the middle of a write.
 #[tokio::test]
 async fn a_caller_never_waits_for_another_writer() {
     let (dir, backend) = ready().await;
@@ -120,39 +123,42 @@ async fn a_caller_never_waits_for_another_writer() {
     let mut both = std::pin::pin!(join(backend.acquire(&one), backend.acquire(&two)));
     let asked = Instant::now();
     assert!(poll!(&mut both).is_pending());
-    assert!(asked.elapsed() < Duration::from_secs(1), "it does not wait");
+    assert!(
+        asked.elapsed() < Duration::from_secs(1),
+        "the caller waited"
+    );
     tokio::time::sleep(Duration::from_millis(20)).await;
     other.execute_batch("COMMIT").unwrap();
     let (one, two) = both.await;
     assert!(granted(one.unwrap()).is_some() && granted(two.unwrap()).is_some());
     assert!(
-        !is_done_here(&backend).await,
-        "two at once were a crowd, which is better off together"
+        !runs_here(&backend).await,
+        "two at once are a crowd, whose operations are faster in one transaction"
     );
-    until_done_here(&backend).await;
+    until_it_runs_here(&backend).await;
     backend.close().await;
 }
 
-/// They have connections of other backends to serve.
+/// The runtime's threads serve the connections of other backends.
 #[tokio::test]
-async fn the_runtimes_threads_leave_it_to_the_backends_own() {
+async fn tasks_of_the_runtime_leave_operations_to_the_thread() {
     let dir = TestDir::new();
     let backend = Arc::new(backend(&dir.file()));
     for _ in 0..10 {
-        until_done_here(&backend).await;
+        until_it_runs_here(&backend).await;
         let shared = Arc::clone(&backend);
-        let here = tokio::spawn(async move { is_done_here(&shared).await });
+        let here = tokio::spawn(async move { runs_here(&shared).await });
         assert!(!here.await.unwrap());
     }
     backend.close().await;
 }
 
 #[tokio::test]
-async fn what_fails_here_leaves_no_trace_and_gets_the_threads_answer() {
+async fn an_operation_that_fails_here_leaves_no_trace_and_is_repeated_by_the_thread() {
     let (_dir, backend) = ready().await;
     let written = |db: &Connection, _| {
         let count = "SELECT fence FROM syncguard_fence_counters WHERE fence_key = 'written'";
-        db.query_row(count, [], |row| row.get::<_, i64>(0)).map(Ok)
+        Ok(db.query_row(count, [], |row| row.get::<_, i64>(0))?)
     };
     let before = backend.connections.read(written).await.unwrap();
     let here = thread::current().id();
@@ -160,11 +166,11 @@ async fn what_fails_here_leaves_no_trace_and_gets_the_threads_answer() {
         .connections
         .write(move |db, now_ms| {
             let tried_on = count(db, now_ms)?;
-            if tried_on == Ok(here) {
-                return Err(rusqlite::Error::InvalidQuery);
+            if tried_on == here {
+                return Err(rusqlite::Error::InvalidQuery.into());
             }
             db.execute("INSERT INTO nowhere VALUES (1)", [])?;
-            Ok(Ok(()))
+            Ok(())
         })
         .await
         .unwrap_err();
@@ -174,6 +180,6 @@ async fn what_fails_here_leaves_no_trace_and_gets_the_threads_answer() {
     );
     assert!(error.details.iter().any(|(name, _)| *name == "sqliteCode"));
     assert_eq!(backend.connections.read(written).await.unwrap(), before);
-    until_done_here(&backend).await;
+    until_it_runs_here(&backend).await;
     backend.close().await;
 }
