@@ -5,20 +5,17 @@
 //! this package, or of another library) would not see ours, and would drop them all by closing the
 //! file. Locks would be granted twice and the file would be damaged, so the second one is refused.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use parking_lot::Mutex;
 
 /// The device and the inode of a file.
 type Identity = (u64, u64);
-type Counts = HashMap<Identity, usize>;
 
 /// How many connections this copy has to each file.
-static OURS: Mutex<Option<Counts>> = Mutex::new(None);
-
-fn ours() -> MutexGuard<'static, Option<Counts>> {
-    OURS.lock()
-}
+static CONNECTIONS: LazyLock<Mutex<HashMap<Identity, usize>>> = LazyLock::new(Mutex::default);
 
 /// Counts as one connection of this copy. Drop it after the connection.
 #[derive(Debug)]
@@ -35,10 +32,9 @@ impl Claim {
         open: impl FnOnce() -> Result<T, E>,
     ) -> Option<Result<(T, Self), E>> {
         // Locked until the new connection is counted, so that it is not mistaken for another copy's.
-        let mut ours = ours();
-        let counts = ours.get_or_insert_default();
+        let mut connections = CONNECTIONS.lock();
         if let Some(identity) = identity(path)
-            && !counts.contains_key(&identity)
+            && !connections.contains_key(&identity)
             && is_open(identity)
         {
             return None;
@@ -46,7 +42,7 @@ impl Claim {
         Some(open().map(|opened| {
             let identity = identity(path);
             if let Some(identity) = identity {
-                *counts.entry(identity).or_default() += 1;
+                *connections.entry(identity).or_default() += 1;
             }
             let path = path.to_owned();
             (opened, Self { path, identity })
@@ -61,12 +57,14 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if let (Some(identity), Some(counts)) = (self.identity, ours().as_mut())
-            && let Some(count) = counts.get_mut(&identity)
-        {
+        let Some(identity) = self.identity else {
+            return;
+        };
+        let mut connections = CONNECTIONS.lock();
+        if let Some(count) = connections.get_mut(&identity) {
             *count -= 1;
             if *count == 0 {
-                counts.remove(&identity);
+                connections.remove(&identity);
             }
         }
     }

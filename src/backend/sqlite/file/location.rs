@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Failure;
-use super::kept::Kept;
+use super::cleanup_guard::CleanupGuard;
 use super::moving;
 use super::places::Places;
 use super::private::file_in;
@@ -28,7 +28,7 @@ pub(crate) enum Location {
 
 pub(super) struct Located {
     pub(super) path: PathBuf,
-    pub(super) kept: Vec<Kept>,
+    pub(super) guards: Vec<CleanupGuard>,
     /// What to do if the file has moved to another path.
     pub(super) if_moved: IfMoved,
 }
@@ -45,13 +45,13 @@ pub(super) fn locate(settings: &Settings) -> Result<Located, Failure> {
     match &settings.location {
         Location::File(path) => Ok(Located {
             path: path.clone(),
-            kept: Vec::new(),
+            guards: Vec::new(),
             if_moved: IfMoved::Refuse,
         }),
         Location::Directory(directory) => {
             let path = file_in(directory).map_err(Failure::Failed)?;
             Ok(Located {
-                kept: vec![Kept::new(&path)],
+                guards: vec![CleanupGuard::new(&path)],
                 path,
                 if_moved: IfMoved::Refuse,
             })
@@ -76,19 +76,20 @@ fn in_home(directory: &Path, places: &Places, settings: &Settings) -> Result<Loc
     let file = file_in(directory).map_err(Failure::Failed)?;
     // A directory below the home may be a mount of its own, or a link. No locks are moved to a file
     // that is then refused.
-    if !settings.allow_network_file_system {
-        system::check(&file).map_err(Failure::Failed)?;
-    }
-    // One that is not safe to use is of no interest: the previous version does not use it either.
+    system::check(&file, settings.allow_network_file_system).map_err(Failure::Failed)?;
+    // A file that is not safe to use is ignored, because the previous version does not use it either.
     let previous = file_in(&places.temp.join(temp_name())).ok();
-    let mut kept: Vec<Kept> = previous.iter().map(|file| Kept::new(file)).collect();
+    let mut guards: Vec<_> = previous
+        .iter()
+        .map(|file| CleanupGuard::new(file))
+        .collect();
     let path = moving::settle(&file, previous.as_deref())?;
     if path != file && Some(&path) != previous.as_ref() {
-        kept.push(Kept::new(&path));
+        guards.push(CleanupGuard::new(&path));
     }
     Ok(Located {
         path,
-        kept,
+        guards,
         if_moved: IfMoved::Retry,
     })
 }
@@ -96,7 +97,7 @@ fn in_home(directory: &Path, places: &Places, settings: &Settings) -> Result<Loc
 fn in_temp(places: &Places, reason: String) -> Result<Located> {
     let path = file_in(&places.temp.join(temp_name()))?;
     Ok(Located {
-        kept: vec![Kept::new(&path)],
+        guards: vec![CleanupGuard::new(&path)],
         path,
         if_moved: IfMoved::NoHome(reason),
     })

@@ -1,10 +1,10 @@
-//! The open file.
+//! The open lock file.
 
 #[cfg(any(test, windows))]
 pub mod accounts;
 pub(super) mod claim;
+mod cleanup_guard;
 pub(super) mod connection;
-mod kept;
 mod location;
 mod moving;
 mod places;
@@ -20,8 +20,8 @@ use super::config::Settings;
 use crate::error::{Error, Result};
 
 use claim::Claim;
+use cleanup_guard::CleanupGuard;
 use connection::Opened;
-use kept::Kept;
 pub(super) use location::Location;
 use location::{IfMoved, Located};
 use system::FileSystem;
@@ -36,7 +36,7 @@ pub(super) struct LockFile {
     syncs: bool,
     /// Dropped after the connection, because fields are dropped in their order.
     claim: Claim,
-    kept: Vec<Kept>,
+    guards: Vec<CleanupGuard>,
 }
 
 /// Why the file could not be opened or used.
@@ -50,9 +50,8 @@ impl LockFile {
     pub(super) fn open(settings: &Settings) -> Result<Self, Failure> {
         let located = location::locate(settings)?;
         let path = located.path.clone();
-        if !settings.allow_network_file_system {
-            system::check(&path).map_err(Failure::Failed)?;
-        }
+        let system =
+            system::check(&path, settings.allow_network_file_system).map_err(Failure::Failed)?;
         let opened = Claim::open(&path, || connection::open(&path)).ok_or_else(|| {
             Failure::Failed(Error::invalid_argument(format!(
                 "The lock file {} is open in this process through another copy of SyncGuard or of SQLite. One process can only use one of them for a file",
@@ -65,19 +64,19 @@ impl LockFile {
         };
         settings.note_file(&path);
         Ok(Self {
-            is_local: FileSystem::of(&path) == FileSystem::Local,
+            is_local: system == FileSystem::Local,
             path,
             db,
             syncs: false,
             claim,
-            kept: located.kept,
+            guards: located.guards,
         })
     }
 
     /// Makes a file in a temporary directory look new. Call it now and then.
     pub(super) fn refresh(&mut self) {
-        for kept in &mut self.kept {
-            kept.refresh();
+        for guard in &mut self.guards {
+            guard.refresh();
         }
     }
 

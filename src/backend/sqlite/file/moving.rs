@@ -3,14 +3,14 @@
 //!
 //! One file at a time is in use, and every process of this version finds out which:
 //!
-//! - While somebody has the file in the temp directory open, it stays the file. The one in the home
+//! - While any process has the file in the temp directory open, it stays the file. The one in the home
 //!   directory holds a note that says where it is.
-//! - Once nobody has it open, the next process moves it: the fence counters and locks are copied, and a
+//! - Once no process has it open, the next process moves it: the fence counters and locks are copied, and a
 //!   note is left in its place. The previous version refuses a file with such a note, because it takes it
 //!   for one of a newer version.
 //!
 //! A SQLite connection in WAL mode holds a lock on its file from its first read until it is closed. Once
-//! an exclusive lock is granted, nobody else has the file open. See decision 31.
+//! an exclusive lock is granted, no other process has the file open. See decision 31.
 
 use std::path::{Path, PathBuf};
 
@@ -95,7 +95,7 @@ fn still_in_use(home: &Path, in_use: &[&Path]) -> Error {
         .map(|file| file.display().to_string())
         .collect();
     Error::unavailable(format!(
-        "Programs with a previous version of SyncGuard have the lock file {} open. It has been replaced by {}, and those who use the one do not see the locks in the other. Stop or update these programs, then try again",
+        "Programs with a previous version of SyncGuard have the lock file {} open. It has been replaced by {}, and a program that uses one of these files does not see the locks in the other. Stop or update the programs with the previous version, then try again",
         names.join(" and "),
         home.display()
     ))
@@ -120,8 +120,10 @@ fn is_left(file: &Path) -> bool {
 }
 
 enum Found {
+    /// The previous version does not use the file.
     Left,
     Taken(Box<Previous>),
+    /// Another process has the file open.
     InUse,
 }
 

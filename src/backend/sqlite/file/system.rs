@@ -51,14 +51,14 @@ impl FileSystem {
     }
 }
 
-/// Refuses a file on a network file system.
-pub(super) fn check(path: &Path) -> Result<()> {
+/// Returns the file system of the file. Refuses a network file system, unless it is `permitted`.
+pub(super) fn check(path: &Path, permitted: bool) -> Result<FileSystem> {
     match FileSystem::of(path) {
-        FileSystem::Network(name) => Err(Error::invalid_argument(format!(
+        FileSystem::Network(name) if !permitted => Err(Error::invalid_argument(format!(
             "The lock file {} is on {name}: {NETWORK_ADVICE}. If only processes of this host use the file, allowNetworkFileSystem: true permits it",
             path.display()
         ))),
-        _ => Ok(()),
+        system => Ok(system),
     }
 }
 
@@ -228,8 +228,8 @@ pub(crate) mod tests {
 
     static FAKED: Mutex<Vec<(PathBuf, FileSystem)>> = Mutex::new(Vec::new());
 
-    /// Below this directory everything is on that file system, for tests: mounting a network's takes
-    /// a server and rights that tests do not have.
+    /// Pretends that everything below this directory is on that file system. Mounting a real network file
+    /// system takes a server and rights that tests do not have.
     pub(crate) fn fake(directory: &Path, system: FileSystem) {
         let mut faked = FAKED.lock();
         faked.push((fs::canonicalize(directory).unwrap(), system));
@@ -251,7 +251,7 @@ pub(crate) mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn file_systems_by_their_numbers() {
+    fn file_systems_are_recognized_by_their_numbers() {
         for (magic, name) in [
             (0x6969, "NFS"),
             (0xff53_4d42, "SMB"),
@@ -274,7 +274,7 @@ pub(crate) mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn fuse_by_what_is_mounted() {
+    fn fuse_file_systems_are_recognized_by_their_mounts() {
         let mounts = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n\
                       36 22 0:98 / /mnt/a\\040b rw shared:1 master:2 - fuse.sshfs me@host: rw\n\
                       37 22 0:9 / /mnt/c rw - fuse.gocryptfs /c rw\n";
@@ -296,7 +296,7 @@ pub(crate) mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn only_a_network_is_refused_wherever_a_link_leads() {
+    fn a_network_file_system_is_refused_even_behind_a_link() {
         use crate::backend::sqlite::tests::TestDir;
         use crate::error::ErrorCode;
 
@@ -307,7 +307,8 @@ pub(crate) mod tests {
         let link = dir.path().join("link.db");
         std::os::unix::fs::symlink("mount/not-there-yet.db", &link).unwrap();
         for path in [mount.join("locks.db"), link] {
-            let error = check(&path).unwrap_err();
+            assert_eq!(check(&path, true), Ok(network("NFS")));
+            let error = check(&path, false).unwrap_err();
             assert_eq!(error.code, ErrorCode::InvalidArgument);
             for part in [
                 "is on NFS",
@@ -318,11 +319,11 @@ pub(crate) mod tests {
                 assert!(error.message.contains(part), "{}", error.message);
             }
         }
-        check(&dir.file()).unwrap();
+        check(&dir.file(), false).unwrap();
 
         let served = dir.path().join("served");
         fs::create_dir(&served).unwrap();
         fake(&served, FileSystem::Fuse("gocryptfs".to_owned()));
-        check(&served.join("locks.db")).unwrap();
+        check(&served.join("locks.db"), false).unwrap();
     }
 }

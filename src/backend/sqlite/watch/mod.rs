@@ -57,7 +57,7 @@ enum Stage {
     #[default]
     New,
     LookedUp,
-    /// All watches were woken, and none of them waits again yet.
+    /// All watches were woken, and none of them has begun to wait again.
     Woken,
 }
 
@@ -171,8 +171,8 @@ impl Shared {
         true
     }
 
-    /// Lets the observer end, unless somebody watches a key. Returns whether it may.
-    fn retire_if_unwatched(&self) -> bool {
+    /// Lets the observer stop, unless a key is watched. Returns whether it may.
+    fn stop_if_unwatched(&self) -> bool {
         let mut state = self.state.lock();
         let is_unwatched = state.keys.is_empty();
         if is_unwatched {

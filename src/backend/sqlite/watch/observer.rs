@@ -61,7 +61,7 @@ impl Observer {
             } else if !self.signal.wait(IDLE_TIMEOUT, IDLE_TIMEOUT).by_handle {
                 // The file is closed before anybody may think that the thread has ended.
                 self.view = None;
-                if self.shared.retire_if_unwatched() {
+                if self.shared.stop_if_unwatched() {
                     return;
                 }
             }

@@ -21,7 +21,7 @@ pub(crate) struct WakeHandle(Arc<OwnedFd>);
 
 impl WakeHandle {
     pub(crate) fn wake(&self) {
-        // It can only fail if it was woken before and did not look yet.
+        // This fails only if the thread was woken before and has not noticed it yet.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }
@@ -51,8 +51,8 @@ impl Signal {
         self.writes.is_some()
     }
 
-    /// Waits until it is woken. A write does not wake it before `least` has passed, because on a busy
-    /// file every write would.
+    /// Waits for a wake-up. A write does not count before `least` has passed, because on a busy file every
+    /// write would end the wait.
     pub(crate) fn wait(&mut self, least: Duration, most: Duration) -> Woken {
         match &self.writes {
             None => _ = ready(&[&self.handle], most),
@@ -80,7 +80,7 @@ fn ready(sources: &[&OwnedFd], at_most: Duration) -> bool {
     let timeout = Timespec::try_from(at_most).unwrap_or_default();
     poll(&mut sources, Some(&timeout)).map_or_else(
         |_| {
-            // Mostly an interrupted call. Whatever it was, it must not become a busy loop.
+            // Usually an interrupted call. The pause keeps a lasting error from becoming a busy loop.
             thread::sleep(Duration::from_millis(1));
             false
         },

@@ -1,30 +1,30 @@
 //! Protects a file in a temporary directory from programs that clean such directories.
 //!
-//! `systemd-tmpfiles` skips a directory while a process holds a lock (`flock`) on it. Others only look at
-//! the age of a file.
+//! `systemd-tmpfiles` skips a directory while a process holds a lock (`flock`) on it. Other programs only
+//! look at the age of a file.
 
 use std::path::Path;
 
 /// Create it before the file is opened, and drop it after the file is closed. It does nothing on Windows,
 /// where an open file cannot be deleted.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CleanupGuard {
     #[cfg(unix)]
     file: std::path::PathBuf,
     #[cfg(unix)]
     lock: Option<std::os::fd::OwnedFd>,
 }
 
-impl Kept {
+impl CleanupGuard {
     /// The directory must contain nothing else.
     #[cfg(unix)]
     pub(super) fn new(file: &Path) -> Self {
-        let mut kept = Self {
+        let mut guard = Self {
             file: file.to_owned(),
             lock: None,
         };
-        kept.refresh();
-        kept
+        guard.refresh();
+        guard
     }
 
     #[cfg(windows)]
