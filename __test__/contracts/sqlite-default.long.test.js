@@ -1,4 +1,4 @@
-// The same on the default file, in a directory of its own.
+// Runs the contract suite on the default file, in a separate directory for each scenario.
 
 import { join } from "node:path";
 import { createSqliteBackend } from "../../js/sqlite.js";

@@ -83,8 +83,8 @@ describe.runIf(process.platform === "linux")("the default file", () => {
     expect({ held, other }).toEqual({ held: true, other: false });
   });
 
-  /** A directory that is not this user's. */
-  function somebodyElses() {
+  /** Returns a directory of another user. */
+  function anotherUsers() {
     if (uid !== 0) return "/";
     const path = newFolder();
     chownSync(path, 65_534, 65_534);
@@ -93,8 +93,8 @@ describe.runIf(process.platform === "linux")("the default file", () => {
 
   test.each([
     ["does not exist", () => "/nonexistent"],
-    ["belongs to somebody else", somebodyElses],
-    ["is no directory", () => "/dev/null"],
+    ["belongs to another user", anotherUsers],
+    ["is not a directory", () => "/dev/null"],
   ])("is in the temp directory if the home directory %s", async (_, home) => {
     const user = makeUser(newFolder(), { home: home() });
     expect(await user.start(ATTEMPT)).toMatchObject({ ok: true });
@@ -111,7 +111,7 @@ describe.runIf(process.platform === "linux")("the default file", () => {
     expect(existsSync(user.file)).toBe(false);
   });
 
-  // systemd-tmpfiles leaves alone what it cannot lock.
+  // systemd-tmpfiles skips a directory that it cannot lock.
   test("in the temp directory is protected from cleaners while it is open", async () => {
     const user = makeUser(newFolder(), { home: "/nonexistent" });
     const directory = join(user.previousFile, "..");

@@ -32,7 +32,7 @@ async function longestPause(work) {
 }
 
 test(
-  "the event loop goes on while another process keeps the file locked",
+  "the event loop continues while another process keeps the file locked",
   async () => {
     const path = folder.file();
     const backend = open({ path, operationTimeoutMs: LIMIT_MS });
@@ -52,7 +52,7 @@ test(
         for (const { code } of errors) expect(code).toBe("NetworkTimeout");
       });
       expect(pause).toBeLessThan(LIMIT_MS / 2);
-      writer.goOn();
+      writer.resume();
       expect(await backend.release({ lockId })).toEqual({ ok: true });
     }
     await writer.end();

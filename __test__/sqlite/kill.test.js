@@ -14,11 +14,11 @@ import { testFolder } from "./folder.js";
 import { open } from "./open.js";
 
 const KILLS = size(50, 1000);
-const AT_A_TIME = 4;
+const PARALLEL = 4;
 const TTL_MS = 500;
 const worker = new URL("./killed-worker.js", import.meta.url);
 
-test(`${KILLS} processes are killed at work`, async () => {
+test(`${KILLS} processes are killed while they work`, async () => {
   const folder = testFolder();
   const job = {
     path: folder.file(),
@@ -31,7 +31,7 @@ test(`${KILLS} processes are killed at work`, async () => {
     while (left-- > 0) {
       const child = fork(worker, [JSON.stringify(job)], { execArgv: [] });
       const exit = once(child, "exit");
-      // One that fails by itself never gets to work.
+      // A process that fails by itself sends no message.
       const first = await Promise.race([once(child, "message"), exit]);
       expect(first[0]).toBe("working");
       await sleep(Math.random() * 10);
@@ -39,7 +39,7 @@ test(`${KILLS} processes are killed at work`, async () => {
       expect(await exit).toEqual([null, "SIGKILL"]);
     }
   };
-  await Promise.all(Array.from({ length: AT_A_TIME }, kill));
+  await Promise.all(Array.from({ length: PARALLEL }, kill));
 
   const report = checkLog(readFileSync(job.log, "utf8"));
   expect(report.violations).toEqual([]);

@@ -9,7 +9,7 @@ const backend = open({ path });
 const log = new SectionLog(logPath);
 
 async function section() {
-  // What a killed process held stays locked for a while: take another key.
+  // The locks of killed processes stay for a while: take a random key.
   const key = keys[randomInt(keys.length)];
   const lock = await backend.acquire({ key, ttlMs });
   if (!lock.ok) return false;

@@ -54,10 +54,10 @@ describe.runIf(process.platform === "linux")("beside the previous version", () =
       print({ inside, extended, released });
     `);
     expect(seen).toMatchObject({ inside: { ok: false }, extended: true, released: true });
-    // Nobody has it open any more: it moves, and its fences go on.
+    // No process has the file open any more: it moves, and its fences continue.
     expect(await user.start(ATTEMPT)).toMatchObject({ ok: true, fence: "000000000000002" });
     expect(existsSync(user.file)).toBe(true);
-    // And the previous version does not use what is left of it.
+    // The previous version refuses what is left in the temp directory.
     const late = await user.startPrevious(ATTEMPT);
     expect(late).toMatchObject({ code: "InvalidArgument" });
     expect(late.message).toContain(user.file);

@@ -6,7 +6,7 @@ import { testFolder } from "./folder.js";
 const folder = testFolder();
 
 test.each(size(["normal"], ["normal", "full"]))(
-  "several processes, some killed, durability %s: never two inside, nothing stays locked",
+  "several processes, some killed, durability %s: there is one holder at a time, and no lock stays behind",
   async (durability) => {
     const report = await stress({
       module: new URL("./open.js", import.meta.url),

@@ -10,10 +10,10 @@ export async function startWriter(path) {
   const probe = open({ path, operationTimeoutMs: 100 });
   const writer = fork(new URL("./busy-writer.js", import.meta.url), [JSON.stringify({ path })]);
   await once(writer, "message");
-  const goOn = () => void writer.kill("SIGCONT");
+  const resume = () => void writer.kill("SIGCONT");
   return {
-    goOn,
-    /** Stops it until it is stopped in the middle of a write. */
+    resume,
+    /** Stops the process in the middle of a write, by stopping it until the file is locked. */
     stop: () =>
       until(async () => {
         writer.kill("SIGSTOP");
@@ -21,9 +21,9 @@ export async function startWriter(path) {
           () => false,
           () => true,
         );
-        if (!locked) goOn();
+        if (!locked) resume();
         return locked;
-      }, "a file that is locked"),
+      }, "the file to be locked"),
     async end() {
       const ended = once(writer, "exit");
       writer.kill("SIGKILL");

@@ -18,14 +18,14 @@ beforeAll(async () => {
   backend = open({ path, operationTimeoutMs: LIMIT_MS });
   writer = await startWriter(path);
 });
-afterEach(() => writer.goOn());
+afterEach(() => writer.resume());
 afterAll(async () => {
   await writer.end();
   await backend.close();
 });
 
 const lockFile = () => writer.stop();
-const unlockFile = () => writer.goOn();
+const unlockFile = () => writer.resume();
 
 function expectTimeout(error) {
   expect(error).toBeInstanceOf(LockError);

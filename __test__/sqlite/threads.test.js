@@ -31,7 +31,7 @@ test("there is one holder at a time, and fences have no gaps", async () => {
   expect(numbers.sort((a, b) => a - b)).toEqual(Array.from({ length: 150 }, (_, i) => i + 1));
 });
 
-test("a thread that is terminated at work does not disturb others", async () => {
+test("a thread that is terminated while it works does not affect others", async () => {
   const path = folder.file();
   const { threads } = start(path, 1_000_000);
   await Promise.all(threads.map((thread) => once(thread, "message")));

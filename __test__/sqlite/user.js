@@ -10,8 +10,8 @@ export const STATE = ".local/state/syncguard";
 const PREVIOUS = `syncguard-${process.geteuid?.()}`;
 
 /**
- * @param {string} folder an existing one, for all that is the user's
- * @param {{ home?: string }} [options] what the user database says, if not a directory in there
+ * @param {string} folder an existing folder, for the directories of this user
+ * @param {{ home?: string }} [options] the home directory in the user database. Default: a directory in `folder`
  */
 export function makeUser(folder, { home = join(folder, "home") } = {}) {
   const temp = join(folder, "temp");
@@ -32,9 +32,9 @@ export function makeUser(folder, { home = join(folder, "home") } = {}) {
     home,
     temp,
     env,
-    /** Where the default file belongs. */
+    /** The path of the default file. */
     file: join(home, STATE, "locks.db"),
-    /** Where the previous version has it. */
+    /** The path of the default file of the previous version. */
     previousFile: join(temp, PREVIOUS, "locks.db"),
     /** Runs a program that has `backend`, and returns what it sends to `print`. */
     async start(program, { env: more = {}, target = "" } = {}) {

@@ -32,14 +32,14 @@ fn extended(error: &SqliteError) -> Option<i32> {
 
 pub(super) fn timed_out(path: &Path) -> Error {
     Error::timeout(format!(
-        "The lock file {} stayed busy for longer than the timeout: another process is in the middle of a write, or stopped there",
+        "The lock file {} stayed busy for longer than the timeout, because another process is in the middle of a write, or was stopped there. Resume or end that process, or try again later",
         path.display()
     ))
 }
 
 pub(super) fn stuck(file: &str) -> Error {
     Error::timeout(format!(
-        "The {file} could not be read or written within the timeout: its disk does not answer"
+        "The {file} could not be read or written within the timeout, because its disk does not answer. Check the disk"
     ))
     .outcome_unknown()
 }
@@ -51,7 +51,7 @@ pub(super) fn map(error: &SqliteError, path: &Path) -> Error {
             timed_out(path)
         }
         Some(Code::DiskFull) => Error::unavailable(format!(
-            "The disk is full: nothing can be written to the lock file {file}"
+            "The lock file {file} cannot be written, because the disk is full. Free some space on it"
         )),
         Some(Code::ReadOnly) => Error::invalid_argument(format!(
             "The lock file {file} is read-only, or its directory is: this process must be able to write both"
@@ -62,12 +62,14 @@ pub(super) fn map(error: &SqliteError, path: &Path) -> Error {
         Some(Code::NotADatabase) => Error::invalid_argument(format!(
             "The file {file} is not a SQLite database: it was left as it is. Give the locks a file of their own"
         )),
-        Some(Code::DatabaseCorrupt) => Error::internal(format!("The lock file {file} is damaged")),
-        Some(Code::SystemIoFailure) => {
-            Error::unavailable(format!("The lock file {file} cannot be read or written"))
-        }
+        Some(Code::DatabaseCorrupt) => Error::internal(format!(
+            "The lock file {file} is damaged. Stop all programs that use it, then delete it: its locks and fences are lost"
+        )),
+        Some(Code::SystemIoFailure) => Error::unavailable(format!(
+            "The lock file {file} cannot be read or written. Check its disk"
+        )),
         _ => Error::internal(format!(
-            "SQLite refused an operation on the lock file {file}"
+            "SQLite refused an operation on the lock file {file}. The cause and context.sqliteCode say why"
         )),
     };
     let mapped = mapped.cause(error);

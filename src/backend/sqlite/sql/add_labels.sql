@@ -1,3 +1,3 @@
--- Added when the first label is stored. Versions that do not know of labels name the columns that they
--- write, so a row that they take over keeps the old label: each starts with the lockId that it is for.
+-- Added when the first label is stored. A version that does not know labels names the columns that it
+-- writes, so a row that it replaces keeps the old label. Each label therefore starts with its lockId.
 ALTER TABLE syncguard_locks ADD COLUMN holder_label TEXT

@@ -1,4 +1,4 @@
--- Of two locks of a key the one that lasts longer: nobody gets it before both are over.
+-- Keeps the one of two locks that lasts longer, so that nobody gets the key before both have ended.
 INSERT INTO syncguard_locks (key, lock_id, expires_at_ms, acquired_at_ms, fence, user_key)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 ON CONFLICT (key) DO UPDATE SET

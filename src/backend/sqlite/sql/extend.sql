@@ -1,5 +1,5 @@
--- ?2 now, ?3 the new expiry, ?4 what is live expires after. A lock is never acquired after now,
--- also not after the clock was set back: rebase.sql relies on it.
+-- ?2 is now, ?3 the new expiry. A live lock expires after ?4. If the clock was set back, acquired_at_ms
+-- would be in the future, and rebase.sql would take the lock for one that nobody extends.
 UPDATE syncguard_locks SET
   expires_at_ms = ?3,
   acquired_at_ms = min(acquired_at_ms, ?2)

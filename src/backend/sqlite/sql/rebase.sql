@@ -1,4 +1,5 @@
--- The lock seems to be of the future (?2 is now): the clock was set back. It keeps its full length, from now.
+-- The lock was acquired in the future (?2 is now), because the clock was set back since. It gets its full
+-- length again, from now on.
 UPDATE syncguard_locks SET
   expires_at_ms = ?2 + (expires_at_ms - acquired_at_ms),
   acquired_at_ms = ?2

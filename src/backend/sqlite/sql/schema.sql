@@ -1,5 +1,5 @@
--- The columns are those of the PostgreSQL tables. Each index is one more page to write for every
--- acquire, extend and release: there is none on expires_at_ms, see sweep.sql.
+-- The columns are those of the PostgreSQL tables. There is no index on expires_at_ms, because every
+-- acquire, extend and release would have to write one more page. See sweep.sql.
 CREATE TABLE syncguard_locks (
   key TEXT PRIMARY KEY,
   lock_id TEXT NOT NULL,

@@ -1,4 +1,5 @@
-//! From one process to the next: nobody is forgotten, it is quick, and waiting costs next to nothing.
+//! Hand-over of a lock between processes: no release is missed, waiters are notified quickly, and waiting
+//! costs little processor time.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -11,21 +12,25 @@ use super::*;
 use crate::backend::Watch;
 
 const KEY: &str = "k";
-/// Far more than anything takes, also on a busy machine: who is not told by then never is.
-const LONG: Duration = Duration::from_secs(30);
+/// Far longer than a notification takes, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 
-/// As a waiter does it: try, wait until told, try again. How often it tried.
+/// Acquires the lock as a waiter does: tries, waits until it is notified, and tries again. Returns the
+/// number of attempts, too.
 async fn acquire(backend: &SqliteBackend, watch: &mut Box<dyn Watch>) -> (LockId, usize) {
     let lock = request(KEY);
     let mut attempts = 1;
     while granted(backend.acquire(&lock).await.unwrap()).is_none() {
-        timeout(LONG, watch.changed()).await.expect("never told");
+        timeout(PATIENCE, watch.changed())
+            .await
+            .expect("not notified");
         attempts += 1;
     }
     (lock.lock_id, attempts)
 }
 
-/// Sleeping would be too coarse to hit the moments between an attempt and the wait.
+/// Waits for a random time. A sleep would be too coarse to hit the moments between an attempt and the
+/// wait.
 fn spin(up_to: Duration) {
     let end = Instant::now() + up_to.mul_f64(rand::random());
     while Instant::now() < end {
@@ -53,7 +58,7 @@ async fn no_release_is_missed() {
         waiter.release(ours.into()).await.unwrap();
         most = most.max(attempts);
     }
-    // Told of the release, and perhaps of one that it had known already.
+    // One notification of the release, and perhaps one of an earlier release.
     assert!(most <= 3, "{most}");
     holder.close().await;
     waiter.close().await;
@@ -62,7 +67,7 @@ async fn no_release_is_missed() {
 const ROLE: &str = "SYNCGUARD_TEST_ROLE";
 const FILE: &str = "SYNCGUARD_TEST_FILE";
 
-/// Another process: this very program, with only this to do.
+/// The body of another process, which is this program with only this test to run.
 #[tokio::test]
 async fn other_process() {
     let Ok(role) = std::env::var(ROLE) else {
@@ -80,8 +85,8 @@ async fn other_process() {
 
 struct Other {
     process: Child,
-    orders: ChildStdin,
-    /// Standard output belongs to the test harness.
+    commands: ChildStdin,
+    /// Standard error, because standard output belongs to the test harness.
     answers: BufReader<std::process::ChildStderr>,
 }
 
@@ -98,14 +103,14 @@ impl Other {
             .spawn()
             .unwrap();
         Self {
-            orders: process.stdin.take().unwrap(),
+            commands: process.stdin.take().unwrap(),
             answers: BufReader::new(process.stderr.take().unwrap()),
             process,
         }
     }
 
-    fn order(&mut self) {
-        self.orders.write_all(b"\n").unwrap();
+    fn command(&mut self) {
+        self.commands.write_all(b"\n").unwrap();
     }
 
     fn answer(&mut self) -> u128 {
@@ -129,24 +134,24 @@ fn now() -> u128 {
         .as_nanos()
 }
 
-/// Acquires, says so, releases when it is told to, and says when that was answered.
+/// Acquires the lock and reports it. Releases it on command, and reports the time of the reply.
 async fn hold(backend: &SqliteBackend) {
-    let mut orders = std::io::stdin().lines();
+    let mut commands = std::io::stdin().lines();
     loop {
         let lock = request(KEY);
         assert!(granted(backend.acquire(&lock).await.unwrap()).is_some());
         eprintln!("0");
-        if orders.next().is_none() {
+        if commands.next().is_none() {
             return;
         }
         backend.release(lock.lock_id.into()).await.unwrap();
         eprintln!("{}", now());
-        orders.next();
+        commands.next();
     }
 }
 
 #[tokio::test]
-async fn another_process_hands_over() {
+async fn a_waiter_in_another_process_is_notified_quickly() {
     const ROUNDS: usize = 200;
     let dir = TestDir::new();
     let waiter = backend(&dir.file());
@@ -156,52 +161,53 @@ async fn another_process_hands_over() {
     for _ in 0..ROUNDS {
         other.answer();
         assert!(granted(waiter.acquire(&request(KEY)).await.unwrap()).is_none());
-        let waits = timeout(LONG, async {
+        let waits = timeout(PATIENCE, async {
             watch.changed().await;
             now()
         });
-        let (told, ()) = tokio::join!(waits, async {
+        let (notified, ()) = tokio::join!(waits, async {
             sleep(Duration::from_millis(rand::random_range(0..60))).await;
-            other.order();
+            other.command();
         });
-        let told = told.expect("never told");
+        let notified = notified.expect("not notified");
         let released = other.answer();
-        delays.push(told.saturating_sub(released) / 1000);
+        delays.push(notified.saturating_sub(released) / 1000);
         let (ours, _) = acquire(&waiter, &mut watch).await;
         waiter.release(ours.into()).await.unwrap();
-        other.order();
+        other.command();
     }
     delays.sort_unstable();
     println!(
-        "told after the releaser's reply: p50 {} µs, p90 {} µs, p99 {} µs, max {} µs",
+        "notified after the releaser's reply: p50 {} µs, p90 {} µs, p99 {} µs, max {} µs",
         delays[ROUNDS / 2],
         delays[ROUNDS * 9 / 10],
         delays[ROUNDS * 99 / 100],
         delays[ROUNDS - 1]
     );
-    // A second is what the engine's own back-off would have taken.
+    // Without notifications the engine's back-off would take a second.
     assert!(delays[ROUNDS / 2] < 100_000);
     waiter.close().await;
 }
 
-/// Waits for ever. Says how much processor time that took.
+/// Waits forever, and reports its processor time on command.
 #[cfg(target_os = "linux")]
 async fn wait(backend: &SqliteBackend) {
     let mut watch = backend.watch(&Key::new(KEY).unwrap()).unwrap();
     tokio::spawn(async move {
         watch.changed().await;
-        panic!("told");
+        panic!("notified");
     });
-    // What it takes to begin is not counted.
+    // The cost of the beginning is not counted.
     sleep(Duration::from_millis(500)).await;
     for _ in 0..2 {
         eprintln!("{}", processor_time());
-        let order = tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
-        order.await.unwrap().unwrap();
+        let command =
+            tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
+        command.await.unwrap().unwrap();
     }
 }
 
-/// Of all threads of this process, in nanoseconds.
+/// Returns the processor time of all threads of this process, in nanoseconds.
 #[cfg(target_os = "linux")]
 fn processor_time() -> u64 {
     std::fs::read_dir("/proc/self/task")
@@ -211,7 +217,7 @@ fn processor_time() -> u64 {
         .sum()
 }
 
-/// The share of a core that another process took to wait, while `load` ran.
+/// Returns the share of a core that a waiting process used while `load` ran.
 #[cfg(target_os = "linux")]
 async fn cost_of_waiting(file: &Path, load: impl Future<Output = ()>) -> f64 {
     let mut other = Other::start("waiter", file);
@@ -219,14 +225,14 @@ async fn cost_of_waiting(file: &Path, load: impl Future<Output = ()>) -> f64 {
     let started = Instant::now();
     load.await;
     let took = started.elapsed();
-    other.order();
+    other.command();
     let used = other.answer() - before;
     used as f64 / took.as_nanos() as f64
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn waiting_costs_next_to_nothing() {
+async fn waiting_costs_less_than_a_hundredth_of_a_core() {
     const SPAN: Duration = Duration::from_secs(2);
     let dir = TestDir::new();
     let file = dir.file();
@@ -242,9 +248,9 @@ async fn waiting_costs_next_to_nothing() {
         }
     };
     let busy = cost_of_waiting(&file, other_keys).await;
-    println!("of a core: {quiet:.5} on a quiet file, {busy:.5} on a busy one");
+    println!("share of a core: {quiet:.5} on a quiet file, {busy:.5} on a busy one");
     assert!(quiet < 0.01, "{quiet}");
-    // With optimisations it is a hundredth too. Without, and if every commit were looked at: half a core.
+    // An optimised build stays below a hundredth here, too. Looking at every commit would take half a core.
     assert!(busy < 0.05, "{busy}");
     holder.close().await;
 }

@@ -1,4 +1,4 @@
-//! Several connections on one file. To SQLite it makes no difference whose process they are in.
+//! Several connections to one file. To SQLite it makes no difference whether they are in one process.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::*;
 
 #[tokio::test]
-async fn operations_that_wait_together_get_the_results_they_would_get_alone() {
+async fn operations_in_one_transaction_get_the_results_of_single_ones() {
     let dir = TestDir::new();
     let backend = backend(&dir.file());
     let locks: Vec<_> = (0..500).map(|n| request(&format!("k{}", n % 50))).collect();
@@ -38,7 +38,7 @@ async fn operations_that_wait_together_get_the_results_they_would_get_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_backends_at_once_on_a_new_file_make_no_fence_twice() {
+async fn backends_that_start_together_on_a_new_file_issue_no_fence_twice() {
     const BACKENDS: u64 = 8;
     const EACH: u64 = 50;
     let dir = TestDir::new();
@@ -71,7 +71,7 @@ async fn many_backends_at_once_on_a_new_file_make_no_fence_twice() {
 }
 
 #[tokio::test]
-async fn a_writer_in_the_way_is_waited_out_and_readers_do_not_wait() {
+async fn a_write_waits_for_another_writer_and_a_read_does_not() {
     let dir = TestDir::new();
     let backend = backend(&dir.file());
     let lock = request("k");
@@ -86,7 +86,7 @@ async fn a_writer_in_the_way_is_waited_out_and_readers_do_not_wait() {
     backend.close().await;
 }
 
-/// The file is deleted under two backends: both must go on with the same new one.
+/// The file is deleted while two backends use it. Both must continue with the same new file.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_deleted_file_is_noticed() {
@@ -103,14 +103,14 @@ async fn a_deleted_file_is_noticed() {
     two.close().await;
 }
 
-/// With "full", releases need not wait for the disk and go first: acquires get their turn all the same.
+/// With full durability, releases go first because they need not wait for the disk.
 #[tokio::test]
 async fn acquires_are_not_starved_by_releases() {
     let dir = TestDir::new();
     let backend = durable_backend(&dir.file());
     let lock = request("k");
     let mut acquire = std::pin::pin!(backend.acquire(&lock));
-    // Two callers, so that one of them always waits while the other is answered.
+    // Two callers, so that one operation is always waiting while another is answered.
     let releases = || async {
         loop {
             backend.release(LockId::generate().into()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Waiters are told by what others commit to the file.
+//! Waiters are notified of what others commit to the file.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use tokio::time::{sleep, timeout};
 use super::*;
 use crate::backend::Watch;
 
-/// Far more than anything takes, also on a busy machine: who is not told by then never is.
-const LONG: Duration = Duration::from_secs(30);
-/// Long enough for several looks.
+/// Far longer than a notification takes, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Long enough for the observer to look several times.
 const A_WHILE: Duration = Duration::from_millis(200);
 
-/// Two backends on one file: to SQLite it makes no difference whose process they are in.
+/// Two backends on one file. To SQLite it makes no difference whether they are in one process.
 fn two(dir: &TestDir) -> (SqliteBackend, SqliteBackend) {
     (backend(&dir.file()), backend(&dir.file()))
 }
@@ -21,11 +21,13 @@ fn watch(backend: &SqliteBackend, lock: &AcquireRequest) -> Box<dyn Watch> {
     backend.watch(&lock.key).unwrap()
 }
 
-async fn told(watch: &mut Box<dyn Watch>) {
-    timeout(LONG, watch.changed()).await.expect("never told");
+async fn notified(watch: &mut Box<dyn Watch>) {
+    timeout(PATIENCE, watch.changed())
+        .await
+        .expect("not notified");
 }
 
-async fn not_told(watch: &mut Box<dyn Watch>) {
+async fn not_notified(watch: &mut Box<dyn Watch>) {
     assert!(timeout(A_WHILE, watch.changed()).await.is_err());
 }
 
@@ -38,81 +40,81 @@ async fn held(backend: &SqliteBackend, key: &str) -> AcquireRequest {
 async fn until(condition: impl Fn() -> bool) {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < LONG);
+        assert!(started.elapsed() < PATIENCE);
         sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test]
-async fn a_free_key_is_told_at_once_and_a_locked_one_is_not() {
+async fn a_free_key_is_notified_at_once_and_a_locked_one_is_not() {
     let dir = TestDir::new();
     let (holder, waiter) = two(&dir);
     let lock = request("k");
     let mut early = watch(&waiter, &lock);
-    told(&mut early).await;
+    notified(&mut early).await;
     holder.acquire(&lock).await.unwrap();
-    // It tried and was refused: this is the holder it waits for.
-    not_told(&mut early).await;
-    not_told(&mut watch(&waiter, &lock)).await;
+    // This is the holder that the watch waits for.
+    not_notified(&mut early).await;
+    not_notified(&mut watch(&waiter, &lock)).await;
     holder.close().await;
     waiter.close().await;
 }
 
 #[tokio::test]
-async fn a_release_is_told_also_when_it_came_before_the_call() {
+async fn a_release_is_notified_even_if_it_came_before_the_call() {
     let dir = TestDir::new();
     let (holder, waiter) = two(&dir);
     let lock = held(&holder, "k").await;
     let mut watch = watch(&waiter, &lock);
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     holder.release(lock.lock_id.into()).await.unwrap();
-    told(&mut watch).await;
-    // Again, and nothing was looked up in between.
+    notified(&mut watch).await;
+    // Once more, without a lookup in between.
     let lock = held(&holder, "k").await;
     holder.release(lock.lock_id.into()).await.unwrap();
-    told(&mut watch).await;
+    notified(&mut watch).await;
     holder.close().await;
     waiter.close().await;
 }
 
 #[tokio::test]
-async fn what_this_very_backend_releases_is_told() {
+async fn a_release_by_the_same_backend_is_notified() {
     let dir = TestDir::new();
     let backend = backend(&dir.file());
     let lock = held(&backend, "k").await;
     let mut watch = watch(&backend, &lock);
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     backend.release(lock.lock_id.into()).await.unwrap();
-    told(&mut watch).await;
+    notified(&mut watch).await;
     backend.close().await;
 }
 
 #[tokio::test]
-async fn a_lock_that_is_taken_away_or_taken_over_is_told() {
+async fn a_forced_release_and_a_new_holder_are_notified() {
     let dir = TestDir::new();
     let (holder, waiter) = two(&dir);
     let lock = held(&holder, "k").await;
     let mut watch = watch(&waiter, &lock);
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     assert!(holder.force_release(&lock.key).await.unwrap());
-    told(&mut watch).await;
+    notified(&mut watch).await;
 
     let lock = held(&holder, "k").await;
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     let next = request("k");
-    // In one transaction, so that the key is never seen free.
+    // In one transaction, so that the key is never seen as free.
     let (released, acquired) =
         tokio::join!(holder.release(lock.lock_id.into()), holder.acquire(&next));
     assert_eq!(released, Ok(ReleaseOutcome::Released));
     assert!(granted(acquired.unwrap()).is_some());
-    told(&mut watch).await;
-    not_told(&mut watch).await;
+    notified(&mut watch).await;
+    not_notified(&mut watch).await;
     holder.close().await;
     waiter.close().await;
 }
 
 #[tokio::test]
-async fn heartbeats_and_other_keys_are_not_told() {
+async fn heartbeats_and_other_keys_are_not_notified() {
     let dir = TestDir::new();
     let (holder, waiter) = two(&dir);
     let lock = held(&holder, "k").await;
@@ -127,18 +129,18 @@ async fn heartbeats_and_other_keys_are_not_told() {
         sleep(A_WHILE).await;
     };
     tokio::select! {
-        () = watch.changed() => panic!("told"),
+        () = watch.changed() => panic!("notified"),
         () = disturb => {}
     }
     holder.release(lock.lock_id.into()).await.unwrap();
-    told(&mut watch).await;
+    notified(&mut watch).await;
     holder.close().await;
     waiter.close().await;
 }
 
-/// That a lock is over is known from the refused attempt. Here: that it does no harm.
+/// A waiter knows the expiry from its refused attempt, so it need not be notified of it.
 #[tokio::test]
-async fn a_lock_that_ends_by_itself_is_told_with_the_next_commit() {
+async fn an_expired_lock_is_notified_with_the_next_commit() {
     let dir = TestDir::new();
     let (holder, waiter) = two(&dir);
     let lock = AcquireRequest {
@@ -147,27 +149,27 @@ async fn a_lock_that_ends_by_itself_is_told_with_the_next_commit() {
     };
     holder.acquire(&lock).await.unwrap();
     let mut watch = watch(&waiter, &lock);
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     let free = async {
         while waiter.is_locked(&lock.key).await.unwrap() {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(LONG, free).await.unwrap();
+    timeout(PATIENCE, free).await.unwrap();
     held(&holder, "other").await;
-    told(&mut watch).await;
-    // As for one who begins only now.
-    told(&mut waiter.watch(&lock.key).unwrap()).await;
+    notified(&mut watch).await;
+    // A watch that begins only now is notified, too.
+    notified(&mut waiter.watch(&lock.key).unwrap()).await;
     let lock = held(&holder, "k").await;
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     holder.release(lock.lock_id.into()).await.unwrap();
-    told(&mut watch).await;
+    notified(&mut watch).await;
     holder.close().await;
     waiter.close().await;
 }
 
 #[tokio::test]
-async fn each_of_many_is_told_of_its_own_key() {
+async fn each_watch_is_notified_of_its_own_key() {
     let dir = TestDir::new();
     let (holder, waiter) = two(&dir);
     let mut locks = Vec::new();
@@ -177,23 +179,23 @@ async fn each_of_many_is_told_of_its_own_key() {
     let (even, odd): (Vec<_>, Vec<_>) = locks.iter().enumerate().partition(|(n, _)| n % 2 == 0);
     let mut even_watches: Vec<_> = even.iter().map(|(_, lock)| watch(&waiter, lock)).collect();
     let mut odd_watches: Vec<_> = odd.iter().map(|(_, lock)| watch(&waiter, lock)).collect();
-    let mut odd_told =
+    let mut odd_notified =
         futures_util::future::select_all(odd_watches.iter_mut().map(|watch| watch.changed()));
-    let even_told = async {
+    let even_notified = async {
         let all = even_watches.iter_mut().map(|watch| watch.changed());
         let mut all = std::pin::pin!(futures_util::future::join_all(all));
         assert!(timeout(A_WHILE, &mut all).await.is_err());
         for (_, lock) in &even {
             holder.release(lock.lock_id.into()).await.unwrap();
         }
-        timeout(LONG, all).await.expect("never told");
+        timeout(PATIENCE, all).await.expect("not notified");
         sleep(A_WHILE).await;
     };
     tokio::select! {
-        _ = &mut odd_told => panic!("told"),
-        () = even_told => {}
+        _ = &mut odd_notified => panic!("notified"),
+        () = even_notified => {}
     }
-    drop(odd_told);
+    drop(odd_notified);
     holder.close().await;
     waiter.close().await;
 }
@@ -208,28 +210,28 @@ async fn a_watch_may_be_dropped_at_any_time() {
         let mut call = watch.changed();
         assert!(futures_util::poll!(&mut call).is_pending());
     }
-    not_told(&mut watch).await;
-    // Told, but nobody listened to the end.
+    not_notified(&mut watch).await;
+    // The call is dropped although the release was notified.
     let mut call = watch.changed();
     assert!(futures_util::poll!(&mut call).is_pending());
     holder.release(lock.lock_id.into()).await.unwrap();
     sleep(A_WHILE).await;
     drop(call);
     held(&holder, "k").await;
-    told(&mut watch).await;
-    not_told(&mut watch).await;
+    notified(&mut watch).await;
+    not_notified(&mut watch).await;
     drop(watch);
     holder.close().await;
     waiter.close().await;
 }
 
 #[tokio::test]
-async fn the_thread_runs_while_somebody_waits_and_not_for_long_after() {
+async fn the_thread_runs_while_a_key_is_watched_and_ends_soon_after() {
     let dir = TestDir::new();
     let (holder, waiter) = two(&dir);
     let lock = held(&holder, "k").await;
     assert!(!waiter.connections.is_watching());
-    // Whatever others do meanwhile.
+    // Other processes commit all the time.
     let others = async {
         loop {
             let other = held(&holder, "other").await;
@@ -240,7 +242,7 @@ async fn the_thread_runs_while_somebody_waits_and_not_for_long_after() {
     let twice = async {
         for _ in 0..2 {
             let mut watch = watch(&waiter, &lock);
-            not_told(&mut watch).await;
+            not_notified(&mut watch).await;
             assert!(waiter.connections.is_watching());
             drop(watch);
             until(|| !waiter.connections.is_watching()).await;
@@ -250,14 +252,14 @@ async fn the_thread_runs_while_somebody_waits_and_not_for_long_after() {
         () = others => unreachable!(),
         () = twice => {}
     }
-    // Its connection is closed too: the last one that closes leaves a single file.
+    // The connection of the watch is closed, too: the last one to close leaves a single file.
     holder.close().await;
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     waiter.close().await;
 }
 
 #[tokio::test]
-async fn close_ends_it() {
+async fn close_ends_watches() {
     let dir = TestDir::new();
     let (holder, waiter) = two(&dir);
     let lock = held(&holder, "k").await;
@@ -269,7 +271,7 @@ async fn close_ends_it() {
     holder.release(lock.lock_id.into()).await.unwrap();
     assert!(timeout(A_WHILE, &mut call).await.is_err());
     drop(call);
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     assert!(!waiter.connections.is_watching());
     holder.close().await;
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
@@ -277,42 +279,42 @@ async fn close_ends_it() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_file_that_is_deleted_or_replaced_is_told() {
+async fn a_deleted_or_replaced_file_is_notified() {
     let dir = TestDir::new();
     let (holder, waiter) = two(&dir);
     let lock = held(&holder, "k").await;
     let mut watch = watch(&waiter, &lock);
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     for entry in std::fs::read_dir(dir.path()).unwrap() {
         std::fs::remove_file(entry.unwrap().path()).unwrap();
     }
-    told(&mut watch).await;
-    // From now on it is the new file.
+    notified(&mut watch).await;
+    // From now on the new file is watched.
     let lock = held(&holder, "k").await;
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     holder.release(lock.lock_id.into()).await.unwrap();
-    told(&mut watch).await;
+    notified(&mut watch).await;
     holder.close().await;
     waiter.close().await;
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn while_the_file_cannot_be_opened_it_waits() {
+async fn a_watch_waits_while_the_file_cannot_be_opened() {
     let dir = TestDir::new();
     let (holder, waiter) = two(&dir);
     let lock = held(&holder, "k").await;
     let mut watch = watch(&waiter, &lock);
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     let folder = dir.path().join("elsewhere");
     std::fs::create_dir(&folder).unwrap();
     for name in ["locks.db", "locks.db-wal", "locks.db-shm"] {
         std::fs::rename(dir.path().join(name), folder.join(name)).unwrap();
     }
     std::fs::create_dir(dir.file()).unwrap();
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     std::fs::remove_dir(dir.file()).unwrap();
-    told(&mut watch).await;
+    notified(&mut watch).await;
     holder.close().await;
     waiter.close().await;
 }

@@ -1,4 +1,4 @@
-//! What cleans temp directories.
+//! Programs that clean temp directories must not delete the file while it is open.
 
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 use super::*;
 
-/// As `systemd-tmpfiles` does: a directory that it cannot lock is left alone.
+/// Returns whether `systemd-tmpfiles` would clean the directory. It skips one that it cannot lock.
 fn may_clean(directory: &Path) -> bool {
     let directory = open(directory, OFlags::RDONLY, Mode::empty()).unwrap();
     flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok()
@@ -23,7 +23,7 @@ fn age(path: &Path) {
 }
 
 #[tokio::test]
-async fn leave_a_file_in_the_temp_directory_alone() {
+async fn a_file_in_the_temp_directory_is_protected_while_it_is_open() {
     let user = User::new().without_home();
     let settings = Settings {
         refresh_every: Duration::from_millis(5),
@@ -36,7 +36,7 @@ async fn leave_a_file_in_the_temp_directory_alone() {
     let file = user.temp_file();
     let directory = file.parent().unwrap().to_owned();
     assert!(!may_clean(&directory));
-    // Though nothing is done with it.
+    // The files look new although no operation uses them.
     for name in ["locks.db", "locks.db-wal", "locks.db-shm"] {
         let path = directory.join(name);
         age(&path);
@@ -54,7 +54,7 @@ async fn leave_a_file_in_the_temp_directory_alone() {
 }
 
 #[tokio::test]
-async fn leave_the_note_to_the_previous_version_alone() {
+async fn the_note_for_the_previous_version_is_protected_while_the_file_is_open() {
     let user = User::new();
     let backend = user.backend();
     take(&backend, "k").await.unwrap();

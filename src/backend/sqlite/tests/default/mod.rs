@@ -1,5 +1,5 @@
-//! The default file. A backend that is given the path in the temp directory stands for a process of
-//! the previous version.
+//! The default file. A backend with the path in the temp directory stands for a process of the previous
+//! version.
 
 #[cfg(unix)]
 mod cleaners;
@@ -45,7 +45,7 @@ impl User {
         }
     }
 
-    /// Another temp directory, as by another `TMPDIR`.
+    /// The same user with another `TMPDIR`.
     fn with_temp(&self, name: &str) -> Self {
         let temp = self.dir.path().join(name);
         fs::create_dir(&temp).unwrap();

@@ -1,4 +1,4 @@
-//! How the default file moves out of the temp directory.
+//! The default file moves from the temp directory to the home directory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::*;
 use crate::error::ErrorCode;
 
-/// The rule by which the previous version refuses a file: it knows schema 1.
+/// Returns whether the previous version, which knows schema 1, would refuse the file.
 fn previous_version_refuses(file: &Path) -> bool {
     let db = Connection::open(file).unwrap();
     let number = |pragma| db.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
@@ -17,7 +17,7 @@ fn previous_version_refuses(file: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn is_in_the_home_directory_and_the_previous_version_is_told() {
+async fn the_file_is_in_the_home_directory_and_the_previous_version_is_refused() {
     let user = User::new();
     let backend = user.backend();
     assert_eq!(take(&backend, "k").await.unwrap().1, 1);
@@ -40,14 +40,14 @@ async fn is_in_the_home_directory_and_the_previous_version_is_told() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn nothing_moves_to_a_file_that_is_refused() {
+async fn no_lock_is_moved_to_a_file_that_is_refused() {
     use crate::backend::sqlite::file::system::{FileSystem, tests::fake};
 
     let user = User::new();
     let previous = user.previous();
     take(&previous, "held").await.unwrap();
     previous.close().await;
-    // A mount of its own in the home directory.
+    // The state directory is a mount of a network file system.
     let mount = user.home_file().ancestors().nth(2).unwrap().to_owned();
     fs::create_dir_all(&mount).unwrap();
     fake(&mount, FileSystem::Network("NFS".to_owned()));
@@ -62,14 +62,14 @@ async fn nothing_moves_to_a_file_that_is_refused() {
 }
 
 #[tokio::test]
-async fn what_the_previous_version_left_is_taken_over() {
+async fn the_locks_and_fences_of_the_previous_version_are_moved() {
     let user = User::new();
     let previous = user.previous();
     for _ in 0..3 {
         let (lock, _) = take(&previous, "counted").await.unwrap();
         previous.release(lock.lock_id.into()).await.unwrap();
     }
-    // By a process that died.
+    // Its process ends without a release.
     let (held, _) = take(&previous, "held").await.unwrap();
     previous.close().await;
 
@@ -89,19 +89,19 @@ async fn a_file_that_the_previous_version_has_open_stays_the_file() {
     let previous = user.previous();
     let (held, _) = take(&previous, "k").await.unwrap();
     let backend = user.backend();
-    // Also for a process that would not look there by itself.
+    // A process with another temp directory uses it, too.
     let elsewhere = user.with_temp("elsewhere");
     let elsewhere = elsewhere.backend();
     for new in [&backend, &elsewhere] {
         assert!(take(new, "k").await.is_none());
     }
-    // The previous version is not disturbed.
+    // The process of the previous version is not affected.
     previous.extend(held.lock_id, ttl(60_000)).await.unwrap();
     previous.release(held.lock_id.into()).await.unwrap();
     assert_eq!(take(&elsewhere, "k").await.unwrap().1, 2);
     assert!(take(&previous, "k").await.is_none());
     previous.close().await;
-    // It stays as long as anybody has it open, whoever comes.
+    // It stays the file while any process has it open.
     let another = user.backend();
     assert!(take(&another, "k").await.is_none());
     assert!(!previous_version_refuses(&user.temp_file()));
@@ -116,9 +116,9 @@ async fn a_file_that_the_previous_version_has_open_stays_the_file() {
     last.close().await;
 }
 
-/// Somebody emptied the temp directory while no process of this version ran.
+/// The temp directory was emptied while no process of this version was running.
 #[tokio::test]
-async fn a_previous_version_that_was_not_told_is_not_overlooked() {
+async fn a_previous_version_that_found_no_note_is_noticed() {
     let user = User::new();
     let backend = user.backend();
     let (lock, _) = take(&backend, "k").await.unwrap();
@@ -150,7 +150,7 @@ async fn a_previous_version_that_was_not_told_is_not_overlooked() {
 }
 
 #[tokio::test]
-async fn two_files_in_use_are_not_chosen_between() {
+async fn a_process_that_finds_two_files_in_use_is_refused() {
     let user = User::new();
     let other = user.with_temp("other");
     let (one, two) = (user.previous(), other.previous());
@@ -161,7 +161,7 @@ async fn two_files_in_use_are_not_chosen_between() {
     let error = refusal(&other.backend()).await;
     assert_eq!(error.code, ErrorCode::ServiceUnavailable);
     two.close().await;
-    // The one that is left is the file.
+    // The file that is still in use is chosen.
     let backend_of_other = other.backend();
     assert_eq!(take(&backend_of_other, "new").await.unwrap().1, 1);
     assert!(take(&backend, "new").await.is_none());
@@ -171,7 +171,7 @@ async fn two_files_in_use_are_not_chosen_between() {
 }
 
 #[tokio::test]
-async fn without_a_home_directory_it_is_the_previous_versions_file() {
+async fn without_a_home_directory_the_file_of_the_previous_version_is_used() {
     let user = User::new().without_home();
     let (previous, backend) = (user.previous(), user.backend());
     take(&previous, "k").await.unwrap();
@@ -180,9 +180,9 @@ async fn without_a_home_directory_it_is_the_previous_versions_file() {
     backend.close().await;
 }
 
-/// Such as a service that may not see the home directory, beside a cron job that may.
+/// An example is a service that cannot see the home directory while a cron job can.
 #[tokio::test]
-async fn a_process_that_finds_no_home_directory_does_not_go_its_own_way() {
+async fn a_process_that_cannot_see_the_home_directory_is_refused() {
     let user = User::new();
     let backend = user.backend();
     take(&backend, "k").await.unwrap();
@@ -199,7 +199,7 @@ async fn a_process_that_finds_no_home_directory_does_not_go_its_own_way() {
     }
 }
 
-/// However processes of both versions come and go, one at a time holds the lock, and its fences rise.
+/// Processes of both versions start and end. One at a time holds the lock, and its fences increase.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_versions_exclude_each_other_while_the_file_moves() {
     for _ in 0..10 {
@@ -236,7 +236,7 @@ async fn both_versions_exclude_each_other_while_the_file_moves() {
 
 const ROUNDS: usize = 10;
 
-/// Holds the lock some times. A process of the previous version ends when it is refused.
+/// Holds the lock [`ROUNDS`] times. A process of the previous version ends once it is refused.
 async fn work(
     backend: &SqliteBackend,
     (inside, last): &(AtomicUsize, AtomicUsize),
