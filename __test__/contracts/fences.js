@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { untilFree } from "../fixtures/wait.js";
 
 export function fences(t) {
-  describe("fences", () => {
+  describe.concurrent("fences", () => {
     test("15 digits, from 1, one more for each lock of a key", async () => {
       const backend = await t.backend();
       const key = t.key();

@@ -18,7 +18,7 @@ const never = () => {
 };
 
 export function forms(t) {
-  describe("every form", () => {
+  describe.concurrent("every form", () => {
     test.each(ALL_FORMS)(
       "%s: the lock is held while it is used, and free afterwards",
       async (form) => {
@@ -181,7 +181,7 @@ export function forms(t) {
     });
   });
 
-  describe("tryLock, hold and tryHold", () => {
+  describe.concurrent("tryLock, hold and tryHold", () => {
     test("tryLock tells whether it ran", async () => {
       const backend = await t.backend();
       const key = t.key();
@@ -211,9 +211,10 @@ export function forms(t) {
       const backend = await t.backend();
       const key = t.key();
       const holder = await backend.acquire({ key, ttlMs: 600_000 });
+      const endless = { ...ENDLESS, timeoutMs: 600_000 };
       for (const [place, text] of [
-        [(signal) => ({ signal, acquisition: PATIENT }), "cancelled by user signal"],
-        [(signal) => ({ acquisition: { ...PATIENT, signal } }), "Acquisition cancelled"],
+        [(signal) => ({ signal, acquisition: endless }), "cancelled by user signal"],
+        [(signal) => ({ acquisition: { ...endless, signal } }), "Acquisition cancelled"],
       ]) {
         const controller = new AbortController();
         const waiting = rejection(hold(backend, { key, ...place(controller.signal) }));

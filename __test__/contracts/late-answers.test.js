@@ -77,80 +77,83 @@ function delaying(proxy) {
   };
 }
 
-describe.each(Object.keys(STORES))("%s", (name) => {
-  let slow, fast, delay, hurry, stop;
-  beforeAll(async () => {
-    ({ slow, fast, delay, hurry, stop } = await STORES[name]());
-    // Connections are made, and scripts are known.
-    for (const backend of [slow, fast]) {
-      await (await backend.acquire({ key: "first", ttlMs: 1_000 })).release();
-    }
-  });
-  afterAll(async () => {
-    await Promise.all([slow.close(), fast.close()]);
-    await stop();
-  });
-
-  test.each([
-    ["lock", false],
-    ["lock", true],
-    ["hold", false],
-    ["lead", true],
-  ])("%s, heartbeat %s: what came late is not entered with", async (form, autoExtend) => {
-    const key = `${form} ${autoExtend}`;
-    const entries = [];
-    await delay(LATE_MS);
-    const since = performance.now();
-    const config = { key, ttlMs: TTL_MS, autoExtend, acquisition: ACQUISITION };
-    const working = FORMS[form](slow, config, ({ isHeld, signal, fence }) => {
-      entries.push({ isHeld: isHeld(), aborted: signal.aborted, fence });
+// The stores side by side, because the tests mostly wait. Those of one store share its delay.
+describe.concurrent.each(Object.keys(STORES))("%s", (name) => {
+  describe.sequential("a reply that comes after the TTL", () => {
+    let slow, fast, delay, hurry, stop;
+    beforeAll(async () => {
+      ({ slow, fast, delay, hurry, stop } = await STORES[name]());
+      // Connections are made, and scripts are known.
+      for (const backend of [slow, fast]) {
+        await (await backend.acquire({ key: "first", ttlMs: 1_000 })).release();
+      }
     });
-    await sleep(100);
-    await hurry();
-    await working;
-    expect(performance.now() - since).toBeGreaterThanOrEqual(LATE_MS - 50);
-    expect(performance.now() - since).toBeLessThan(LATE_MS + 1_000 + 2 * NOISE_MS);
-    expect(entries).toEqual([{ isHeld: true, aborted: false, fence: "000000000000002" }]);
-    await untilFree(fast, key);
-  });
-
-  test("another has the lock by then: its time is its own", async () => {
-    const key = "taken";
-    let entered = false;
-    // Later than the lock lives on anywhere.
-    const lateMs = TTL_MS + TIME_TOLERANCE_MS + 500;
-    await delay(lateMs);
-    const config = { key, ttlMs: TTL_MS, acquisition: ACQUISITION };
-    const working = FORMS.lock(slow, config, ({ isHeld, fence }) => {
-      entered = true;
-      return [isHeld(), fence];
+    afterAll(async () => {
+      await Promise.all([slow.close(), fast.close()]);
+      await stop();
     });
-    await sleep(100);
-    await hurry();
-    const other = await until(async () => {
-      const taken = await fast.acquire({ key, ttlMs: 60_000 });
-      return taken.ok && taken;
-    });
-    await sleep(lateMs);
-    expect(entered).toBe(false);
-    expect(await fast.lookup({ lockId: other.lockId })).not.toBeNull();
-    expect((await other.release()).ok).toBe(true);
-    const [isHeld, fence] = await working;
-    expect(isHeld).toBe(true);
-    expect(fence > other.fence).toBe(true);
-  });
 
-  test("the wait goes on within its limits, and nothing stays locked", async () => {
-    const key = "limits";
-    await delay(LATE_MS);
-    const since = performance.now();
-    const acquisition = { ...ACQUISITION, timeoutMs: 600 };
-    const config = { key, ttlMs: 500, acquisition };
-    const error = await rejection(FORMS.lock(slow, config, () => "entered"));
-    expect(error.code).toBe("AcquisitionTimeout");
-    expect(performance.now() - since).toBeGreaterThanOrEqual(590);
-    expect(performance.now() - since).toBeLessThan(600 + NOISE_MS);
-    await hurry();
-    await untilFree(fast, key);
+    test.each([
+      ["lock", false],
+      ["lock", true],
+      ["hold", false],
+      ["lead", true],
+    ])("%s, heartbeat %s: what came late is not entered with", async (form, autoExtend) => {
+      const key = `${form} ${autoExtend}`;
+      const entries = [];
+      await delay(LATE_MS);
+      const since = performance.now();
+      const config = { key, ttlMs: TTL_MS, autoExtend, acquisition: ACQUISITION };
+      const working = FORMS[form](slow, config, ({ isHeld, signal, fence }) => {
+        entries.push({ isHeld: isHeld(), aborted: signal.aborted, fence });
+      });
+      await sleep(100);
+      await hurry();
+      await working;
+      expect(performance.now() - since).toBeGreaterThanOrEqual(LATE_MS - 50);
+      expect(performance.now() - since).toBeLessThan(LATE_MS + 1_000 + 2 * NOISE_MS);
+      expect(entries).toEqual([{ isHeld: true, aborted: false, fence: "000000000000002" }]);
+      await untilFree(fast, key);
+    });
+
+    test("another has the lock by then: its time is its own", async () => {
+      const key = "taken";
+      let entered = false;
+      // Later than the lock lives on anywhere.
+      const lateMs = TTL_MS + TIME_TOLERANCE_MS + 500;
+      await delay(lateMs);
+      const config = { key, ttlMs: TTL_MS, acquisition: ACQUISITION };
+      const working = FORMS.lock(slow, config, ({ isHeld, fence }) => {
+        entered = true;
+        return [isHeld(), fence];
+      });
+      await sleep(100);
+      await hurry();
+      const other = await until(async () => {
+        const taken = await fast.acquire({ key, ttlMs: 60_000 });
+        return taken.ok && taken;
+      });
+      await sleep(lateMs);
+      expect(entered).toBe(false);
+      expect(await fast.lookup({ lockId: other.lockId })).not.toBeNull();
+      expect((await other.release()).ok).toBe(true);
+      const [isHeld, fence] = await working;
+      expect(isHeld).toBe(true);
+      expect(fence > other.fence).toBe(true);
+    });
+
+    test("the wait goes on within its limits, and nothing stays locked", async () => {
+      const key = "limits";
+      await delay(LATE_MS);
+      const since = performance.now();
+      const acquisition = { ...ACQUISITION, timeoutMs: 600 };
+      const config = { key, ttlMs: 500, acquisition };
+      const error = await rejection(FORMS.lock(slow, config, () => "entered"));
+      expect(error.code).toBe("AcquisitionTimeout");
+      expect(performance.now() - since).toBeGreaterThanOrEqual(590);
+      expect(performance.now() - since).toBeLessThan(600 + NOISE_MS);
+      await hurry();
+      await untilFree(fast, key);
+    });
   });
 });

@@ -19,7 +19,7 @@ const byKeyHash = (a, b) => (a.keyHash < b.keyHash ? -1 : 1);
 
 export function looking(t) {
   if (!t.native) {
-    test("what only our backends can do is refused for one of somebody else", async () => {
+    test.concurrent("what only our backends can do is refused for a custom one", async () => {
       const backend = await t.backend();
       for (const call of [
         all(listLocks(backend)),
@@ -34,7 +34,7 @@ export function looking(t) {
     return;
   }
 
-  describe("listLocks", () => {
+  describe.concurrent("listLocks", () => {
     test("the live locks, as lookup tells them", async () => {
       const backend = await t.isolated();
       expect(await all(listLocks(backend))).toEqual([]);
@@ -106,7 +106,7 @@ export function looking(t) {
     });
   });
 
-  describe("forceRelease", () => {
+  describe.concurrent("forceRelease", () => {
     test("takes the lock away from whoever holds it", async () => {
       const backend = await t.backend();
       const key = t.key();
@@ -204,7 +204,7 @@ export function looking(t) {
     });
   });
 
-  describe("diagnose", () => {
+  describe.concurrent("diagnose", () => {
     test("findings, each with a verdict, and nothing that was not there before", async () => {
       const backend = await t.isolated();
       const findings = await diagnose(backend);
