@@ -50,6 +50,8 @@ function more(t) {
   test.each([1, 3, 20])(
     "behind PgBouncer with %i sessions it is done by polling, without a trace in them",
     async (poolSize) => {
+      // Their connections would be counted too.
+      await t.killProcesses();
       const bouncer = await startPgBouncer(t.store.server, { poolSize });
       const { url: _, ...names } = t.store.config;
       const pooled = { config: { url: bouncer.url, ...names }, env: { SYNCGUARD_DEBUG: "true" } };

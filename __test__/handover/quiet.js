@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { ONLY_WHEN_TOLD, untilWaiting } from "./setup.js";
 
 const WAITERS = 4;
-const WATCHED_MS = 4_000;
+const WATCHED_MS = 3_000;
 const COMMANDS_PER_SECOND = 5;
 // The aim is 1 % of a core.
 const CPU_SHARE = 0.05;

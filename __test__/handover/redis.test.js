@@ -59,6 +59,8 @@ function more(t) {
   });
 
   test("without permission for CLIENT, waiters poll and a message says so once", async () => {
+    // Their connections would be counted too.
+    await t.killProcesses();
     await t.store.redis.acl("SETUSER", "poor", "on", ">secret", "~*", "+@all", "-client");
     const target = t.store.config.target.replace("//", "//poor:secret@");
     const waiter = await t.process({ config: { target }, env: { SYNCGUARD_DEBUG: "true" } });

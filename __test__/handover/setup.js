@@ -2,7 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll } from "vitest";
+import { afterAll, beforeAll } from "vitest";
 import { startProcess } from "./process.js";
 
 const WORKER = new URL("./worker.js", import.meta.url);
@@ -24,7 +24,9 @@ const WORKER = new URL("./worker.js", import.meta.url);
  * @property {() => Promise<number>} [commands] how many the server was sent since the last call
  */
 export function setup({ module, start, toleranceMs = 0, rounds }) {
-  const processes = new Set();
+  const inUse = new Set();
+  /** Starting a process costs more than most tests, so the next test uses those that are left. */
+  const idle = [];
   const t = {
     toleranceMs,
     rounds,
@@ -33,14 +35,15 @@ export function setup({ module, start, toleranceMs = 0, rounds }) {
     /** A backend of this process. */
     backend: undefined,
     key: () => `key:${randomBytes(6).toString("hex")}`,
-    async process({ config = t.store.config, env } = {}) {
-      const one = await startProcess(WORKER, { module: String(module), config }, { env });
-      processes.add(one);
-      const told = ["take", "release", "wait", "abort", "cpu", "close", "disconnect"];
-      const methods = told.map((name) => [name, (options) => one.call(name, options)]);
-      return { ...one, ...Object.fromEntries(methods) };
+    /** A process of this test. One with options of its own is not used again. */
+    async process({ config, env } = {}) {
+      const isPlain = config === undefined && env === undefined;
+      const process = (isPlain && idle.pop()) || (await launch(config ?? t.store.config, env));
+      process.isReusable = isPlain;
+      inUse.add(process);
+      return process;
     },
-    /** Not all at once: they would take each other's time until they are ready. */
+    /** Starts a few processes at a time. More would take each other's time until they are ready. */
     async processes(count) {
       const started = [];
       while (started.length < count) {
@@ -51,17 +54,49 @@ export function setup({ module, start, toleranceMs = 0, rounds }) {
       }
       return started;
     },
+    /** Returns the processes of the test that has ended, unless it has ended them. */
+    async recycle() {
+      const processes = [...inUse];
+      inUse.clear();
+      await Promise.all(
+        processes.map(async (process) => {
+          if (!process.isReusable) return process.kill();
+          await process.call("reset");
+          idle.push(process);
+        }),
+      );
+    },
+    async killProcesses() {
+      const processes = [...inUse, ...idle.splice(0)];
+      inUse.clear();
+      await Promise.all(processes.map((process) => process.kill()));
+    },
   };
+
+  async function launch(config, env) {
+    const process = await startProcess(WORKER, { module: String(module), config }, { env });
+    const started = { ...process };
+    for (const name of ["take", "release", "wait", "abort", "cpu"]) {
+      started[name] = (options) => process.call(name, options);
+    }
+    // No other test can use a process that has ended, or is about to.
+    const ending = (end) => () => {
+      started.isReusable = false;
+      return end();
+    };
+    started.close = ending(() => process.call("close"));
+    started.disconnect = ending(() => process.call("disconnect"));
+    started.kill = ending(process.kill);
+    return started;
+  }
+
   beforeAll(async () => {
     t.store = await start();
     const { open } = await import(String(module));
     t.backend = await open(t.store.config);
   });
-  afterEach(async () => {
-    await Promise.all([...processes].map((one) => one.kill()));
-    processes.clear();
-  });
   afterAll(async () => {
+    await t.killProcesses();
     await t.backend?.close();
     await t.store?.stop();
   });

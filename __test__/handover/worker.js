@@ -78,6 +78,14 @@ serve({
     return user + system;
   },
 
+  /** Ends what the test has left, so that another test can use this process. */
+  async reset() {
+    for (const controller of waiting.values()) controller.abort();
+    waiting.clear();
+    await Promise.allSettled([...held.values()].map((handle) => handle.release()));
+    held.clear();
+  },
+
   close: () => backend.close(),
 
   /** From then on only what is still under way keeps the process. */
