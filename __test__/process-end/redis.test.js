@@ -6,7 +6,7 @@ import { processEnd, start } from "./suite.js";
 const module = new URL("../redis/open.js", import.meta.url).href;
 const keyPrefix = prefix();
 
-processEnd("redis", { module, options: () => ({ keyPrefix }) });
+processEnd("redis", { module, options: () => ({ keyPrefix }), everyWay: true });
 
 let server;
 beforeAll(async () => void (server = await startRedis()));

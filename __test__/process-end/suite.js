@@ -5,17 +5,24 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { isLong } from "../fixtures/size.js";
 
+/** The ways in which a process ends, each with how it ends if it holds no lock. */
 const WAYS = [
-  { end: "by itself" },
-  { end: "exit" },
-  { end: "uncaught error" },
-  { end: "signal", signal: "SIGINT" },
-  { end: "signal", signal: "SIGTERM" },
-  { end: "signal", signal: "SIGHUP" },
-  { end: "blocked", signal: "SIGTERM" },
-  { end: "handler", signal: "SIGTERM" },
-  { end: "removed handler", signal: "SIGTERM" },
+  // Its top-level await never settles, which Node.js reports by this code.
+  { end: "by itself", expected: { code: 13, signal: null } },
+  { end: "exit", expected: { code: 7, signal: null } },
+  { end: "signal", signal: "SIGTERM", expected: { code: null, signal: "SIGTERM" } },
+  { end: "blocked", signal: "SIGTERM", expected: { code: null, signal: "SIGTERM" } },
+];
+
+/** These differ only in what Node.js does, so one backend shows enough of them. */
+const MORE_WAYS = [
+  { end: "uncaught error", expected: { code: 1, signal: null } },
+  { end: "signal", signal: "SIGINT", expected: { code: null, signal: "SIGINT" } },
+  { end: "signal", signal: "SIGHUP", expected: { code: null, signal: "SIGHUP" } },
+  { end: "handler", signal: "SIGTERM", expected: { code: 3, signal: null } },
+  { end: "removed handler", signal: "SIGTERM", expected: { code: null, signal: "SIGTERM" } },
 ];
 
 /** Starts a holder. `ended` resolves to how it ended, and `said` to whether it printed the text. */
@@ -49,9 +56,12 @@ async function run({ signal, ...job }) {
 
 /**
  * @param {string} name
- * @param {{ module: string, options: () => object }} store how a process opens the backend
+ * @param {object} store
+ * @param {string} store.module exports `open(options)`, which a process calls
+ * @param {() => object} store.options
+ * @param {boolean} [store.everyWay] also tests the ways that do not depend on the backend
  */
-export function processEnd(name, { module, options }) {
+export function processEnd(name, { module, options, everyWay = isLong }) {
   describe(`${name}: the end of a process`, () => {
     let backend;
     let count = 0;
@@ -63,13 +73,19 @@ export function processEnd(name, { module, options }) {
     afterAll(() => backend.close());
     const job = (more) => ({ module, options: options(), ...more });
 
-    test.each(WAYS)("$end $signal releases the lock", async (way) => {
+    const ways = everyWay ? [...WAYS, ...MORE_WAYS] : WAYS;
+
+    test.each(ways)("$end $signal releases the lock", async ({ expected, ...way }) => {
       const key = newKey();
-      const without = await run({ ...way, locks: false });
-      const ended = await run(job({ ...way, config: { key } }));
-      expect(ended).toEqual(without);
+      expect(await run(job({ ...way, config: { key } }))).toEqual(expected);
       expect(await backend.isLocked({ key })).toBe(false);
     });
+
+    if (everyWay) {
+      test.each(ways)("$end $signal is the same without a lock", async ({ expected, ...way }) => {
+        expect(await run({ ...way, locks: false })).toEqual(expected);
+      });
+    }
 
     test.each(["lock", "lead"])("a lock of %s() is released too", async (form) => {
       const key = newKey();
@@ -77,7 +93,7 @@ export function processEnd(name, { module, options }) {
       expect(await backend.isLocked({ key })).toBe(false);
     });
 
-    // Several times, as the signal may meet the thread between two operations.
+    // The signal may arrive between two operations. Several moments make it likely that once it does not.
     test.each([10, 20, 30])("a busy process releases the lock too (%i ms)", async (delayMs) => {
       const key = newKey();
       const { child, ended, said, printedErrors } = start(job({ end: "busy", config: { key } }));

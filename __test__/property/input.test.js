@@ -25,9 +25,10 @@ import {
   withTelemetry,
 } from "../fixtures/api.js";
 import { createCustomBackend } from "../fixtures/custom-backend.js";
+import { size } from "../fixtures/size.js";
 import { Box, anything, fields } from "./arbitraries.js";
 
-const RUNS = { numRuns: 1000 };
+const RUNS = { numRuns: size(300, 1000) };
 const backend = createMemoryBackend();
 afterAll(() => backend.close());
 

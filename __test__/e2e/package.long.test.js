@@ -1,0 +1,3 @@
+// Runs the tests of package.test.js at full size.
+
+import "./package.test.js";

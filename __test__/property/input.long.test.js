@@ -1,0 +1,3 @@
+// Runs the tests of input.test.js at full size.
+
+import "./input.test.js";
