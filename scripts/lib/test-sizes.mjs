@@ -11,7 +11,7 @@ export const isLong = (file) => file.endsWith(".long.test.js");
  * for locks to expire. The long ones mostly compute.
  */
 export const SIZES = {
-  short: { include: ALL, exclude: [LONG], maxWorkers: 6 },
+  short: { include: ALL, exclude: [LONG], maxWorkers: 8 },
   long: { include: [LONG], maxWorkers: 2 },
   all: { include: ALL, maxWorkers: 2 },
 };

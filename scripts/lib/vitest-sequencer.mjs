@@ -3,8 +3,21 @@ import { relative } from "node:path";
 import { BaseSequencer } from "vitest/node";
 import { root } from "./run.mjs";
 
-/** The folders whose tests take longest. */
-const SLOW = ["projects", "handover", "redis/cluster-faults", "contracts", "cli"];
+/** The files and folders whose tests take longest. */
+const SLOW = [
+  "projects",
+  "redis/cluster-faults",
+  "handover",
+  "e2e/package",
+  "cli/doctor",
+  "cli/run",
+  "cli/look",
+  "contracts",
+  "process-end",
+  "postgres/death",
+  "redis/death",
+  "firestore/death",
+];
 
 /** Runs the slowest files first, so that all workers stay busy until the end. */
 export class SlowestFirst extends BaseSequencer {
