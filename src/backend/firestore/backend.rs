@@ -29,16 +29,15 @@ pub struct FirestoreBackend {
     pub(super) known: KnownLocks,
     watcher: Watcher,
     warnings: Warnings,
-    /// The last lockId that duplicates were reported for. Without it every heartbeat would repeat the
-    /// warning.
+    /// The last lockId whose duplicates were reported, so that heartbeats do not repeat the warning.
     duplicated: Mutex<Option<LockId>>,
     pub(super) cleanups: Arc<AtomicUsize>,
 }
 
 impl FirestoreBackend {
-    /// The connection is made on first use.
+    /// Checks the options. The connection is made on first use.
     pub fn open(config: FirestoreConfig, warnings: Warnings) -> Result<Self> {
-        Self::open_with(config, warnings, WatchPolicy::usual())
+        Self::open_with(config, warnings, WatchPolicy::default())
     }
 
     pub(super) fn open_with(
@@ -68,7 +67,7 @@ impl FirestoreBackend {
         let last = self.duplicated.lock().replace(lock_id);
         if last != Some(lock_id) {
             self.warnings.warn(&format!(
-                "{count} lock documents in Firestore have the same lockId (hash {}). Something else writes to the lock collection",
+                "{count} lock documents in Firestore have the same lockId (hash {}). Another program writes to the lock collection: find it, or give it another collection",
                 hash_key(lock_id.as_str())
             ));
         }

@@ -1,5 +1,5 @@
-//! A server that cannot be reached, for a moment or for longer: how long it is tried, and why that
-//! failed.
+//! A server that cannot be reached, for a moment or for longer: how long operations keep trying, and
+//! which reason the error gives.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::backend::firestore::{FirestoreBackend, FirestoreConfig};
 use crate::backend::{Backend, ReleaseOutcome, Warnings};
 use crate::error::{Error, ErrorCode};
 
-/// No test waits for so long.
+/// A limit that no test reaches.
 const PATIENT_MS: u64 = 60_000;
 
 fn open(config: FirestoreConfig) -> FirestoreBackend {
@@ -31,7 +31,7 @@ fn emulator(address: &str, connect_timeout_ms: u64) -> FirestoreConfig {
     }
 }
 
-/// The real service's way: with TLS and credentials.
+/// Connects as to the real service: with TLS and credentials.
 fn service(address: &str, credentials: Value, connect_timeout_ms: u64) -> FirestoreConfig {
     FirestoreConfig {
         emulator_host: None,
@@ -47,7 +47,7 @@ async fn failing(backend: &FirestoreBackend) -> Error {
     error
 }
 
-/// Returns the backend's obstacle once it says so. The operation must not fail before.
+/// Returns the backend's obstacle once it contains `what`. The operation must not fail before.
 async fn obstacle_that_says(
     what: &str,
     backend: &FirestoreBackend,
@@ -89,7 +89,7 @@ async fn answering(bytes: &'static [u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_server_that_stays_away_is_given_up_in_time_and_why() {
+async fn a_server_that_stays_away_is_given_up_in_time_with_the_reason() {
     let address = free_address().await;
     let backend = open(emulator(&address, 300));
     let place = format!("Firestore ({address}, project test)");
@@ -107,13 +107,13 @@ async fn a_server_that_stays_away_is_given_up_in_time_and_why() {
     let server = Server::on(TcpListener::bind(&address).await.unwrap());
     assert!(acquire(&backend, "a", 1000).await.unwrap().is_some());
     server.stop().await;
-    // The connection is gone as well.
+    // The connection is closed as well.
     let error = failing(&backend).await;
     says(&error, ErrorCode::ServiceUnavailable, &[&place, reason]);
 }
 
 #[tokio::test]
-async fn a_first_connection_is_tried_until_the_server_is_there() {
+async fn the_first_operation_keeps_trying_until_the_server_is_up() {
     let address = free_address().await;
     let backend = open(emulator(&address, PATIENT_MS));
     let acquiring = acquire(&backend, "a", 1000);
@@ -163,9 +163,9 @@ async fn operations_outlast_a_restart() {
     assert!(acquired.unwrap().is_some());
 }
 
-/// The time that the server is away is not the lock's.
+/// The time while the server is away does not count as part of the TTL.
 #[tokio::test]
-async fn a_lock_begins_when_the_server_is_back() {
+async fn the_ttl_starts_when_the_server_is_back() {
     let server = Server::start().await;
     let backend = server.backend_with(|config| config.connect_timeout_ms = PATIENT_MS);
     assert!(!backend.is_locked(&key("a")).await.unwrap());
@@ -183,19 +183,19 @@ async fn a_lock_begins_when_the_server_is_back() {
 }
 
 #[tokio::test]
-async fn a_read_is_made_again_while_the_server_says_that_it_is_not_available() {
+async fn a_read_is_repeated_while_the_server_is_unavailable() {
     let server = Server::start().await;
     let backend = server.backend();
     let unavailable = [Fault::Status(14); 3];
     server.faults.set("BatchGetDocuments", unavailable);
     assert!(acquire(&backend, "a", 30_000).await.unwrap().is_some());
 
-    let hasty = server.backend_with(|config| config.connect_timeout_ms = 200);
-    hasty.is_locked(&key("a")).await.unwrap();
+    let impatient = server.backend_with(|config| config.connect_timeout_ms = 200);
+    impatient.is_locked(&key("a")).await.unwrap();
     server
         .faults
         .set("BatchGetDocuments", [Fault::Status(14); 1_000]);
-    let error = failing(&hasty).await;
+    let error = failing(&impatient).await;
     let place = format!("Firestore ({}, project test)", server.address);
     says(
         &error,
@@ -206,7 +206,7 @@ async fn a_read_is_made_again_while_the_server_says_that_it_is_not_available() {
 }
 
 #[tokio::test]
-async fn a_host_that_has_no_address() {
+async fn a_host_without_an_address() {
     let backend = open(emulator("syncguard.invalid:1", 200));
     let error = failing(&backend).await;
     says(
@@ -216,7 +216,7 @@ async fn a_host_that_has_no_address() {
     );
 }
 
-/// What waiting cannot mend is told at once.
+/// An error that waiting cannot fix is reported at once.
 #[tokio::test]
 async fn a_port_that_speaks_tls_and_one_that_does_not() {
     let tls = answering(b"\x15\x03\x03\x00\x02\x02\x28").await;
@@ -238,7 +238,7 @@ async fn a_port_that_speaks_tls_and_one_that_does_not() {
 }
 
 #[tokio::test]
-async fn something_else_that_hangs_up() {
+async fn a_server_that_hangs_up() {
     let address = answering(b"").await;
     let error = failing(&open(emulator(&address, 300))).await;
     let hung_up = "it closed the connection before it answered";
@@ -250,7 +250,7 @@ async fn something_else_that_hangs_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_greets_is_a_timeout() {
+async fn a_server_that_never_answers_the_handshake_is_a_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let key = super::auth::service_account_key();
@@ -275,7 +275,7 @@ async fn a_server_that_never_greets_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_connected_and_never_answers() {
+async fn a_server_that_accepts_the_connection_and_never_answers_is_a_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let backend = open(FirestoreConfig {

@@ -7,7 +7,7 @@ use crate::backend::{Backend, Miss, ReleaseOutcome};
 use crate::error::{Error, ErrorCode};
 use crate::lock::LockId;
 
-/// An acquire of "a" that must fail, and the lockId it had.
+/// Acquires "a", which must fail. Returns the lockId of the attempt and the error.
 async fn failing_acquire(backend: &FirestoreBackend) -> (LockId, Error) {
     let request = request("a", 30_000);
     let error = backend.acquire(&request).await.unwrap_err();
@@ -21,7 +21,7 @@ fn place(host: &str) -> String {
 #[tokio::test]
 async fn a_silent_server_is_a_timeout_and_leaves_nothing() {
     let server = Server::start().await;
-    let backend = server.hasty_backend();
+    let backend = server.impatient_backend();
     server.faults.set("BatchGetDocuments", [Fault::Swallow]);
     let (_, error) = failing_acquire(&backend).await;
     assert_eq!(error.code, ErrorCode::NetworkTimeout);
@@ -35,14 +35,14 @@ async fn a_silent_server_is_a_timeout_and_leaves_nothing() {
     let undone = backend.release(lock_id.into()).await.unwrap();
     assert_eq!(undone, ReleaseOutcome::Missed(Miss::NotFound));
 
-    // Nothing on the server is in the way: that would take 2 s.
+    // The server holds no locks for the failed calls. The emulator would need 2 s to drop them.
     assert!(acquire(&backend, "a", 1000).await.unwrap().is_some());
 }
 
 #[tokio::test]
 async fn an_acquire_whose_answer_is_lost_can_be_undone() {
     let server = Server::start().await;
-    let (backend, other) = (server.hasty_backend(), server.backend());
+    let (backend, other) = (server.impatient_backend(), server.backend());
     server.faults.set("Commit", [Fault::LoseAnswer]);
     let (lock_id, error) = failing_acquire(&backend).await;
     assert!(error.outcome_unknown);
@@ -56,19 +56,19 @@ async fn an_acquire_whose_answer_is_lost_can_be_undone() {
 #[tokio::test]
 async fn an_undone_acquire_cannot_happen_later() {
     let server = Server::start().await;
-    let backend = server.hasty_backend();
+    let backend = server.impatient_backend();
     server
         .faults
         .set("Commit", [Fault::Late(Duration::from_millis(3000))]);
     let (lock_id, error) = failing_acquire(&backend).await;
     assert!(error.outcome_unknown);
-    // Being turned away once does not make it forget what is to be done.
+    // A release that is turned away once still undoes the acquire when it is repeated.
     server.faults.set("Commit", [Fault::Status(10)]);
     let undone = backend.release(lock_id.into()).await.unwrap();
     assert_eq!(undone, ReleaseOutcome::Missed(Miss::NotFound));
     sleep_ms(3000).await;
     assert!(!backend.is_locked(&key("a")).await.unwrap());
-    // The undo used the fence up, so that the late commit could not.
+    // The undo used up the fence that the late commit needed.
     let next = acquire(&backend, "a", 1000).await.unwrap().unwrap();
     assert_eq!(next.fence.value(), 2);
 }
@@ -92,7 +92,7 @@ async fn codes_become_lock_errors() {
     for (code, expected, name, unknown) in names {
         for (method, unknown) in [("BatchGetDocuments", false), ("Commit", unknown)] {
             if (method, code) == ("BatchGetDocuments", 14) {
-                // It is tried again: see `away`.
+                // This call is repeated: see `away`.
                 continue;
             }
             server.faults.set(method, [Fault::Status(code)]);
@@ -145,9 +145,9 @@ async fn collisions_are_retried_but_not_for_ever() {
     let released = backend.release(held.lock_id.into()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Released);
 
-    let hasty = server.hasty_backend();
+    let impatient = server.impatient_backend();
     server.faults.set("Commit", [Fault::Status(10); 100]);
-    for backend in [&hasty, &backend] {
+    for backend in [&impatient, &backend] {
         let (_, error) = failing_acquire(backend).await;
         assert_eq!(error.code, ErrorCode::ServiceUnavailable);
         assert!(!error.outcome_unknown);

@@ -1,4 +1,4 @@
-//! Against the emulator, in this process, with a switchboard for faults in front of it.
+//! Tests against the emulator, which runs in this process behind a layer that injects faults.
 
 mod auth;
 mod away;
@@ -57,7 +57,7 @@ impl Server {
         }
     }
 
-    /// It and its connections are gone, and with them all that was stored.
+    /// Stops the server, closes its connections and loses everything that it stored.
     async fn stop(self) {
         self.serving.abort();
         let _ = self.serving.await;
@@ -75,28 +75,37 @@ impl Server {
         self.backend_with(|_| {})
     }
 
-    /// For operations that are meant to run into their limit.
-    fn hasty_backend(&self) -> FirestoreBackend {
+    /// Opens a backend for operations that are expected to time out.
+    fn impatient_backend(&self) -> FirestoreBackend {
         self.backend_with(|config| config.operation_timeout_ms = 1_500)
     }
 
     fn backend_with(&self, change: impl FnOnce(&mut FirestoreConfig)) -> FirestoreBackend {
         let mut config = self.config();
         change(&mut config);
-        self.open(config, WatchPolicy::usual())
+        self.open(config, WatchPolicy::default())
     }
 
     fn open(&self, config: FirestoreConfig, policy: WatchPolicy) -> FirestoreBackend {
+        self.open_with(config, policy, false)
+    }
+
+    fn open_with(
+        &self,
+        config: FirestoreConfig,
+        policy: WatchPolicy,
+        debug: bool,
+    ) -> FirestoreBackend {
         let heard = Arc::clone(&self.warnings);
         let warnings = Warnings::new(move |text| heard.lock().unwrap().push(text.to_owned()));
-        FirestoreBackend::open_with(config, warnings, policy).unwrap()
+        FirestoreBackend::open_with(config, warnings.with_debug(debug), policy).unwrap()
     }
 
     fn warnings(&self) -> Vec<String> {
         self.warnings.lock().unwrap().clone()
     }
 
-    /// The names of the calls since the last time.
+    /// Returns the names of the calls since it was last called.
     fn calls(&self) -> Vec<String> {
         let calls = self.faults.take_calls().into_iter();
         calls.map(|call| call.method).collect()
@@ -136,7 +145,7 @@ async fn acquire(backend: &FirestoreBackend, text: &str, ttl_ms: u32) -> Result<
     })
 }
 
-/// How long the lock that is in the way is said to last.
+/// Makes an attempt that must be refused. Returns how long the lock in the way lasts.
 async fn refused(backend: &FirestoreBackend, text: &str) -> Duration {
     match backend.acquire(&request(text, 1_000)).await.unwrap() {
         AcquireOutcome::Locked(holder) => holder.unwrap().free_in,

@@ -1,4 +1,4 @@
-//! Being told when a lock may be had.
+//! Waiters are notified when their key may be free.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::lock::LockId;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Nothing but a push makes a watch of this one return.
+/// With this policy a watch returns only after a report of the server.
 pub(super) fn strict() -> WatchPolicy {
     WatchPolicy {
-        second_look: LONG,
-        ..WatchPolicy::usual()
+        look_again: LONG,
+        ..WatchPolicy::default()
     }
 }
 
@@ -26,14 +26,14 @@ pub(super) fn watch(backend: &FirestoreBackend, text: &str) -> Box<dyn Watch> {
     backend.watch(&key(text)).unwrap()
 }
 
-pub(super) async fn told(watch: &mut Box<dyn Watch>) {
-    let told = timeout(Duration::from_secs(20), watch.changed()).await;
-    told.expect("the watch should have returned");
+pub(super) async fn notified(watch: &mut Box<dyn Watch>) {
+    let result = timeout(Duration::from_secs(20), watch.changed()).await;
+    result.expect("the watch should have returned");
 }
 
-pub(super) async fn not_told(watch: &mut Box<dyn Watch>) {
-    let told = timeout(Duration::from_millis(200), watch.changed()).await;
-    told.expect_err("the watch should not have returned");
+pub(super) async fn not_notified(watch: &mut Box<dyn Watch>) {
+    let result = timeout(Duration::from_millis(200), watch.changed()).await;
+    result.expect_err("the watch should not have returned");
 }
 
 impl Server {
@@ -43,93 +43,93 @@ impl Server {
 }
 
 #[tokio::test]
-async fn a_release_by_another_is_told() {
+async fn a_release_by_another_process_notifies() {
     let server = Server::start().await;
     let (one, two) = (server.backend(), server.strict_backend());
     let mut watch = watch(&two, "a");
     for _ in 0..3 {
         let held = acquire(&one, "a", 30_000).await.unwrap().unwrap();
-        not_told(&mut watch).await;
+        not_notified(&mut watch).await;
         one.release(held.lock_id.into()).await.unwrap();
-        told(&mut watch).await;
+        notified(&mut watch).await;
         acquire(&one, "a", 30_000).await.unwrap().unwrap();
-        not_told(&mut watch).await;
+        not_notified(&mut watch).await;
         assert!(one.force_release(&key("a")).await.unwrap());
-        told(&mut watch).await;
-        not_told(&mut watch).await;
+        notified(&mut watch).await;
+        not_notified(&mut watch).await;
     }
     let listens = server.calls();
     assert_eq!(listens.iter().filter(|call| *call == "Listen").count(), 1);
 }
 
 #[tokio::test]
-async fn what_happens_between_two_calls_is_not_forgotten() {
+async fn a_change_between_two_calls_is_not_lost() {
     let server = Server::start().await;
     let (one, two) = (server.backend(), server.strict_backend());
     let held = acquire(&one, "a", 30_000).await.unwrap().unwrap();
     let mut watch = watch(&two, "a");
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     one.release(held.lock_id.into()).await.unwrap();
     sleep_ms(100).await;
-    told(&mut watch).await;
+    notified(&mut watch).await;
 }
 
 #[tokio::test]
-async fn a_free_key_is_told_once_and_again_after_a_while() {
+async fn a_key_that_stays_free_notifies_again_after_a_while() {
     let server = Server::start().await;
     let (strict, usual) = (server.strict_backend(), server.backend());
     let mut only_once = watch(&strict, "a");
-    told(&mut only_once).await;
-    not_told(&mut only_once).await;
+    notified(&mut only_once).await;
+    not_notified(&mut only_once).await;
     let mut again = watch(&usual, "a");
     let started = Instant::now();
-    told(&mut again).await;
-    not_told(&mut again).await;
-    told(&mut again).await;
+    notified(&mut again).await;
+    not_notified(&mut again).await;
+    notified(&mut again).await;
     assert!(started.elapsed() >= Duration::from_secs(1));
 }
 
 #[tokio::test]
-async fn a_watch_that_takes_the_place_of_another_learns_the_same() {
+async fn a_watch_that_replaces_another_is_notified_of_a_free_key() {
     let server = Server::start().await;
     let backend = server.strict_backend();
     let mut first = watch(&backend, "a");
-    told(&mut first).await;
-    // The stream hears of both at once.
+    notified(&mut first).await;
+    // The stream sees the end of the first watch and the start of the second at once.
     drop(first);
-    told(&mut watch(&backend, "a")).await;
+    notified(&mut watch(&backend, "a")).await;
 }
 
 #[tokio::test]
-async fn extending_is_not_told_but_the_end_is() {
+async fn an_extended_lock_does_not_notify_but_an_expired_one_does() {
     let server = Server::start().await;
-    let (one, two) = (server.backend(), server.strict_backend());
+    let (one, two) = (server.backend(), server.backend());
     let held = acquire(&one, "a", 30_000).await.unwrap().unwrap();
     let mut watch = watch(&two, "a");
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     for ttl_ms in [60_000, 20_000, 1_000] {
         one.extend(held.lock_id, ttl(ttl_ms)).await.unwrap();
-        not_told(&mut watch).await;
+        not_notified(&mut watch).await;
     }
-    told(&mut watch).await;
+    notified(&mut watch).await;
     assert!(acquire(&two, "a", 1_000).await.unwrap().is_some());
 }
 
 #[tokio::test]
-async fn a_take_over_and_a_lock_that_is_over_are_told() {
+async fn a_new_holder_and_an_expired_lock_notify() {
     let server = Server::start().await;
     let backend = server.strict_backend();
     put_lock(&backend, "a", LockId::generate(), 30_000).await;
     let mut watch = watch(&backend, "a");
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     put_lock(&backend, "a", LockId::generate(), 30_000).await;
-    told(&mut watch).await;
-    not_told(&mut watch).await;
+    notified(&mut watch).await;
+    not_notified(&mut watch).await;
     put_lock(&backend, "a", LockId::generate(), -5_000).await;
-    told(&mut watch).await;
-    // Taken: nothing to be had.
+    notified(&mut watch).await;
+    // The key is locked again, so an attempt would be refused.
     put_lock(&backend, "a", LockId::generate(), 30_000).await;
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn any_number_of_watches_share_one_stream() {
     }
     server.calls();
     for watch in watches.iter_mut().flatten() {
-        not_told(watch).await;
+        not_notified(watch).await;
     }
     assert_eq!(server.calls(), ["Listen"]);
     for (watches, held) in watches.iter_mut().zip(held) {
@@ -153,17 +153,17 @@ async fn any_number_of_watches_share_one_stream() {
         *dropped = watch(&two, "elsewhere");
         one.release(held.lock_id.into()).await.unwrap();
         let [first, _, last] = watches;
-        told(first).await;
-        told(last).await;
+        notified(first).await;
+        notified(last).await;
     }
-    // Who comes later learns what is known already, without another question.
-    told(&mut watch(&two, "a")).await;
+    // A later watch learns what is already known, without another request.
+    notified(&mut watch(&two, "a")).await;
     let calls = server.calls();
     assert!(!calls.contains(&"Listen".to_owned()), "{calls:?}");
 }
 
 #[tokio::test]
-async fn a_watch_may_be_given_up_at_any_time() {
+async fn a_watch_may_be_dropped_at_any_time() {
     let server = Server::start().await;
     let (one, two) = (server.backend(), server.strict_backend());
     let held = acquire(&one, "a", 30_000).await.unwrap().unwrap();
@@ -173,9 +173,9 @@ async fn a_watch_may_be_given_up_at_any_time() {
         let _ = timeout(Duration::from_micros(micros), watch.changed()).await;
     }
     let mut last = watch(&two, "a");
-    not_told(&mut last).await;
+    not_notified(&mut last).await;
     one.release(held.lock_id.into()).await.unwrap();
-    told(&mut last).await;
+    notified(&mut last).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,8 +197,8 @@ async fn no_release_is_missed() {
                 if let Some(held) = acquire(&two, "a", 3_600_000).await.unwrap() {
                     return held;
                 }
-                let told = timeout(Duration::from_secs(20), watch.changed()).await;
-                assert!(told.is_ok(), "missed in round {round}");
+                let result = timeout(Duration::from_secs(20), watch.changed()).await;
+                assert!(result.is_ok(), "missed in round {round}");
             }
         };
         let ((), held) = tokio::join!(releasing, waiting);
@@ -207,35 +207,35 @@ async fn no_release_is_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_is_told_about_when_the_releaser_has_its_answer() {
+async fn a_notification_arrives_together_with_the_answer_to_the_release() {
     let server = Server::start().await;
     let (one, two) = (server.backend(), server.strict_backend());
     let mut watch = watch(&two, "a");
-    told(&mut watch).await;
+    notified(&mut watch).await;
     let mut times = Vec::new();
     for _ in 0..200 {
         let held = acquire(&one, "a", 3_600_000).await.unwrap().unwrap();
-        let told = async {
-            told(&mut watch).await;
+        let notification = async {
+            notified(&mut watch).await;
             Instant::now()
         };
         let released = async {
-            // Long enough for the push of the acquire.
+            // The report of the acquire arrives within this time.
             sleep_ms(2).await;
             one.release(held.lock_id.into()).await.unwrap();
             Instant::now()
         };
-        let (told_at, released_at) = tokio::join!(told, released);
-        times.push(told_at.saturating_duration_since(released_at));
+        let (notified_at, released_at) = tokio::join!(notification, released);
+        times.push(notified_at.saturating_duration_since(released_at));
     }
     times.sort_unstable();
     let (p50, p99) = (times[100], times[198]);
-    println!("told after the releaser's answer: p50 {p50:?}, p99 {p99:?}");
+    println!("notified after the releaser's answer: p50 {p50:?}, p99 {p99:?}");
     assert!(p50 < Duration::from_millis(50), "{p50:?}");
 }
 
 #[tokio::test]
-async fn nothing_is_asked_before_a_watch_is_used_nor_long_after() {
+async fn the_stream_is_open_only_while_a_watch_is_in_use_and_a_little_longer() {
     let server = Server::start().await;
     let policy = WatchPolicy {
         linger: Duration::from_secs(1),
@@ -245,14 +245,14 @@ async fn nothing_is_asked_before_a_watch_is_used_nor_long_after() {
     let mut unused = watch(&backend, "a");
     sleep_ms(50).await;
     assert!(server.calls().is_empty());
-    told(&mut unused).await;
+    notified(&mut unused).await;
     assert_eq!(server.calls(), ["Listen"]);
     drop(unused);
-    // The stream is still there for who comes soon, and not for who comes late.
+    // A watch that follows soon finds the stream open, and a later one does not.
     sleep_ms(100).await;
-    told(&mut watch(&backend, "b")).await;
+    notified(&mut watch(&backend, "b")).await;
     assert!(server.calls().is_empty());
     sleep_ms(2_000).await;
-    told(&mut watch(&backend, "b")).await;
+    notified(&mut watch(&backend, "b")).await;
     assert_eq!(server.calls(), ["Listen"]);
 }

@@ -1,9 +1,9 @@
-//! Watching while the server is away, silent or unwilling.
+//! Watching a server that is away, does not answer or refuses to listen.
 
 use std::time::Duration;
 
 use super::firestore_faults::Fault;
-use super::watch::{not_told, strict, told, watch};
+use super::watch::{not_notified, notified, strict, watch};
 use super::wire::Wire;
 use super::{Server, acquire, key, sleep_ms};
 use crate::backend::Backend;
@@ -11,7 +11,7 @@ use crate::backend::firestore::FirestoreBackend;
 use crate::backend::firestore::watch::WatchPolicy;
 
 impl Server {
-    /// A backend whose connection can be cut.
+    /// Opens a backend whose connection the test can cut.
     async fn behind_a_wire(&self) -> (Wire, FirestoreBackend) {
         let wire = Wire::to(&self.address).await;
         let mut config = self.config();
@@ -35,30 +35,30 @@ async fn a_stream_that_is_cut_is_replaced() {
     for _ in 0..3 {
         let held = acquire(&other, "a", 30_000).await.unwrap().unwrap();
         let mut watch = watch(&backend, "a");
-        not_told(&mut watch).await;
+        not_notified(&mut watch).await;
         wire.cut();
-        // Still locked: no reason to try.
-        not_told(&mut watch).await;
+        // The key is still locked.
+        not_notified(&mut watch).await;
         other.release(held.lock_id.into()).await.unwrap();
-        told(&mut watch).await;
+        notified(&mut watch).await;
     }
 }
 
 #[tokio::test]
-async fn a_release_while_the_stream_is_away_is_told_afterwards() {
+async fn a_release_while_the_stream_is_down_notifies_afterwards() {
     let server = Server::start().await;
     let (wire, backend) = server.behind_a_wire().await;
     let other = server.backend();
     let held = acquire(&other, "a", 30_000).await.unwrap().unwrap();
     let mut watch = watch(&backend, "a");
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     wire.set_down(true);
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     other.release(held.lock_id.into()).await.unwrap();
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     wire.set_down(false);
-    told(&mut watch).await;
-    not_told(&mut watch).await;
+    notified(&mut watch).await;
+    not_notified(&mut watch).await;
 }
 
 #[tokio::test]
@@ -67,33 +67,32 @@ async fn a_server_that_comes_back_empty_has_no_lock() {
     let (wire, backend) = server.behind_a_wire().await;
     acquire(&server.backend(), "a", 30_000).await.unwrap();
     let mut watch = watch(&backend, "a");
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     let restarted = Server::start().await;
     wire.lead_to(&restarted.address);
     wire.cut();
-    told(&mut watch).await;
+    notified(&mut watch).await;
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_let_us_listen_is_seldom_asked() {
+async fn a_server_that_refuses_to_listen_is_asked_rarely() {
     for code in [7, 12] {
         let server = Server::start().await;
         server.faults.set("Listen", [Fault::Status(code); 2]);
         let policy = WatchPolicy {
             retry_refused: Duration::from_secs(1),
-            debug: code == 7,
             ..strict()
         };
-        let backend = server.open(server.config(), policy);
+        let backend = server.open_with(server.config(), policy, code == 7);
         let mut first = watch(&backend, "a");
-        not_told(&mut first).await;
+        not_notified(&mut first).await;
         server.until_called().await;
-        // Not even who comes anew makes it ask sooner.
+        // A new watch does not make it ask sooner.
         drop(first);
         let mut watch = watch(&backend, "a");
-        not_told(&mut watch).await;
+        not_notified(&mut watch).await;
         assert!(server.calls().is_empty());
-        told(&mut watch).await;
+        notified(&mut watch).await;
         assert_eq!(server.calls(), ["Listen"; 2]);
         let notes = server.warnings();
         assert_eq!(notes.len(), usize::from(code == 7), "{notes:?}");
@@ -105,31 +104,31 @@ async fn a_server_that_does_not_let_us_listen_is_seldom_asked() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_is_given_up() {
+async fn a_stream_without_an_answer_is_replaced() {
     let server = Server::start().await;
     server.faults.set("Listen", [Fault::Swallow, Fault::Mute]);
     let mut config = server.config();
     config.operation_timeout_ms = 300;
     let backend = server.open(config, strict());
-    told(&mut watch(&backend, "a")).await;
+    notified(&mut watch(&backend, "a")).await;
     assert_eq!(server.calls(), ["Listen"; 3]);
 }
 
 #[tokio::test]
-async fn a_connection_in_doubt_is_not_listened_on() {
+async fn a_connection_that_timed_out_is_not_listened_on() {
     let server = Server::start().await;
     let mut config = server.config();
     config.operation_timeout_ms = 300;
     let backend = server.open(config, strict());
     acquire(&server.backend(), "a", 30_000).await.unwrap();
     let mut watch = watch(&backend, "a");
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
     server.calls();
     server.faults.set("BatchGetDocuments", [Fault::Swallow]);
     backend.is_locked(&key("a")).await.unwrap_err();
     assert_eq!(server.calls(), ["BatchGetDocuments"]);
     server.until_called().await;
-    not_told(&mut watch).await;
+    not_notified(&mut watch).await;
 }
 
 #[tokio::test]
@@ -139,7 +138,7 @@ async fn closing_or_dropping_a_backend_ends_its_stream() {
         let (wire, backend) = server.behind_a_wire().await;
         acquire(&backend, "a", 30_000).await.unwrap();
         let mut watch = watch(&backend, "a");
-        not_told(&mut watch).await;
+        not_notified(&mut watch).await;
         if close {
             backend.close().await;
         } else {
@@ -149,6 +148,6 @@ async fn closing_or_dropping_a_backend_ends_its_stream() {
         unused
             .await
             .expect("the connection should have been closed");
-        not_told(&mut watch).await;
+        not_notified(&mut watch).await;
     }
 }

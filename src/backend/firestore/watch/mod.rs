@@ -1,25 +1,175 @@
-//! Waiting without polling: the server reports changes to the lock documents that have waiters.
+//! Wakes waiters when their key may be free.
 //!
-//! - [`watcher`] decides when to listen and when to reconnect
-//! - [`stream`] is the one `Listen` stream for all documents
-//! - [`documents`] lists them, [`sight`] is what is known about each
-//! - [`key_watch`] is what a waiter holds
+//! The server reports changes to the watched lock documents on one `Listen` stream for the whole backend.
+//! Each report is a billed read, so the stream is open only while documents are watched, and a little
+//! longer.
 //!
-//! Every push is a billed read, so only documents with waiters are watched.
+//! - [`listener`] is the task that opens the stream, and opens it again when it breaks
+//! - [`stream`] asks for reports and reads them
+//! - [`sight`] is what the reports have told about a document
 
-mod documents;
-mod key_watch;
+mod listener;
 mod sight;
 mod stream;
-mod watcher;
 
-use tokio::time::{Instant, sleep_until};
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-pub(super) use watcher::{WatchPolicy, Watcher};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
-async fn at(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => sleep_until(instant).await,
-        None => std::future::pending().await,
+use super::config::FirestoreConfig;
+use super::connections::Connections;
+use crate::backend::watch::{Changes, KeyWatch, Registry, Watches};
+use crate::backend::{Warnings, Watch};
+use listener::Pace;
+use sight::Sight;
+
+/// The delays of watching, which tests shorten or lengthen.
+pub(super) struct WatchPolicy {
+    /// How long a stream without documents stays open, because waiters often come back.
+    pub(super) linger: Duration,
+    /// The pause before a server that refuses to listen is asked again.
+    pub(super) retry_refused: Duration,
+    /// How often to check for locks that expired, or that have seemed free for that long.
+    pub(super) look_again: Duration,
+}
+
+impl Default for WatchPolicy {
+    fn default() -> Self {
+        Self {
+            linger: Duration::from_secs(10),
+            retry_refused: Duration::from_secs(60),
+            look_again: Duration::from_secs(1),
+        }
+    }
+}
+
+/// All watches of a backend. They end when it is dropped.
+pub(super) struct Watcher(Arc<Shared>);
+
+struct Shared {
+    /// Dropped with the backend.
+    connections: Weak<Connections>,
+    config: Arc<FirestoreConfig>,
+    warnings: Warnings,
+    policy: WatchPolicy,
+    state: Mutex<State>,
+    /// Notified when documents are added or removed.
+    documents_changed: Notify,
+    closed: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    documents: Registry<DocumentId, Document>,
+    last_target: i32,
+    has_listener: bool,
+    pace: Pace,
+}
+
+type DocumentId = Arc<str>;
+
+#[derive(Default)]
+struct Document {
+    /// The document's number on a stream, from 1. It changes each time the document is watched anew, so
+    /// that the server sends its content again.
+    target: i32,
+    sight: Sight,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        connections: &Arc<Connections>,
+        warnings: Warnings,
+        policy: WatchPolicy,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            connections: Arc::downgrade(connections),
+            config: Arc::clone(&connections.config),
+            warnings,
+            policy,
+            state: Mutex::default(),
+            documents_changed: Notify::new(),
+            closed: CancellationToken::new(),
+        }))
+    }
+
+    pub(super) fn watch(&self, document_id: String) -> Box<dyn Watch> {
+        Box::new(KeyWatch::new(&self.0, document_id.into()))
+    }
+
+    pub(super) fn close(&self) {
+        self.0.state.lock().documents.close();
+        self.0.closed.cancel();
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Watches for Shared {
+    type Key = DocumentId;
+
+    fn join(self: &Arc<Self>, id: &DocumentId) -> Option<Changes> {
+        let mut state = self.state.lock();
+        let next_target = state.last_target % i32::MAX + 1;
+        let (changes, document) = state.documents.join(Arc::clone(id))?;
+        if let Sight::Free { .. } = document.sight {
+            changes.mark_changed();
+        }
+        if document.target == 0 {
+            document.target = next_target;
+            state.last_target = next_target;
+        }
+        if !std::mem::replace(&mut state.has_listener, true) {
+            tokio::spawn(listener::run(Arc::clone(self)));
+        }
+        self.documents_changed.notify_one();
+        Some(changes)
+    }
+
+    fn leave(&self, id: &DocumentId, changes: &Changes) {
+        self.state.lock().documents.leave(id, changes);
+        self.documents_changed.notify_one();
+    }
+}
+
+impl Shared {
+    /// Lets the listener end if no document is watched. Returns whether it has to.
+    fn stop_if_unwatched(&self) -> bool {
+        let mut state = self.state.lock();
+        state.has_listener = !state.documents.is_empty();
+        !state.has_listener
+    }
+
+    /// Returns the watched documents by their targets.
+    fn targets(&self) -> HashMap<i32, DocumentId> {
+        let mut state = self.state.lock();
+        let documents = state.documents.iter();
+        documents
+            .map(|(id, document)| (document.target, Arc::clone(id)))
+            .collect()
+    }
+
+    /// Changes what is known of a document with `change`, which returns whether to wake its watches.
+    fn update(&self, id: &str, change: impl FnOnce(&mut Sight) -> bool) {
+        let mut state = self.state.lock();
+        let Some(document) = state.documents.state_of(id) else {
+            return;
+        };
+        if !change(&mut document.sight) {
+            return;
+        }
+        let wake_up = state.documents.wake_up(id);
+        drop(state);
+        if let Some(wake_up) = wake_up {
+            wake_up.send();
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of a lock document that somebody waits for.
+//! What the server has told about a watched document.
 
 use std::time::Duration;
 
@@ -10,17 +10,11 @@ use crate::backend::firestore::format::Snapshot;
 const FAR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 #[derive(Default)]
-pub(super) struct Sight {
-    state: State,
-    /// Incremented by every change after which another attempt makes sense.
-    news: u64,
-}
-
-#[derive(Default)]
-enum State {
+pub(super) enum Sight {
     #[default]
     Unknown,
     Free {
+        /// When it became free, or when its watches were last woken since.
         since: Instant,
     },
     Locked {
@@ -30,48 +24,45 @@ enum State {
 }
 
 impl Sight {
-    /// Records the current content of the document.
-    pub(super) fn see(&mut self, document: &Snapshot, now_ms: u64) {
-        let Some(live_for) = document.live_for(now_ms) else {
-            return self.see_free();
+    pub(super) fn free() -> Self {
+        Self::Free {
+            since: Instant::now(),
+        }
+    }
+
+    pub(super) fn of(document: &Snapshot, now_ms: u64) -> Self {
+        match document.live_for(now_ms) {
+            Some(live_for) => Self::Locked {
+                holder: document.holder().map(str::to_owned),
+                until: Instant::now() + live_for.min(FAR),
+            },
+            None => Self::free(),
+        }
+    }
+
+    /// Returns whether an attempt to acquire makes sense after the change from `before`. If the holder
+    /// is the same, it has extended its lock.
+    pub(super) fn is_news_after(&self, before: &Self) -> bool {
+        match (before, self) {
+            (_, Self::Free { .. }) => true,
+            (Self::Locked { holder: before, .. }, Self::Locked { holder, .. }) => before != holder,
+            _ => false,
+        }
+    }
+
+    /// Returns whether another attempt makes sense although the server reported nothing: the lock has
+    /// expired, or it has seemed free for `patience`. In that time another process may have held it so
+    /// briefly that the server did not report it.
+    pub(super) fn look_again(&mut self, patience: Duration) -> bool {
+        let now = Instant::now();
+        let is_due = match self {
+            Self::Unknown => false,
+            Self::Free { since } => *since + patience <= now,
+            Self::Locked { until, .. } => *until <= now,
         };
-        let holder = document.holder().map(str::to_owned);
-        // If the holder is the same, it has extended its lock: an attempt would be refused.
-        if matches!(&self.state, State::Locked { holder: before, .. } if *before != holder) {
-            self.news += 1;
+        if is_due {
+            *self = Self::Free { since: now };
         }
-        let until = Instant::now() + live_for.min(FAR);
-        self.state = State::Locked { holder, until };
-    }
-
-    pub(super) fn see_free(&mut self) {
-        let since = Instant::now();
-        self.state = State::Free { since };
-        self.news += 1;
-    }
-
-    /// The server has sent everything about the document: if it sent nothing, there is no document.
-    pub(super) fn complete(&mut self) {
-        if matches!(self.state, State::Unknown) {
-            self.see_free();
-        }
-    }
-
-    /// The stream is gone, so what is known may be out of date.
-    pub(super) fn forget(&mut self) {
-        self.state = State::Unknown;
-    }
-
-    pub(super) fn news(&self) -> u64 {
-        self.news
-    }
-
-    /// Returns when the lock becomes free, as far as is known.
-    pub(super) fn free_at(&self) -> Option<Instant> {
-        match self.state {
-            State::Unknown => None,
-            State::Free { since } => Some(since),
-            State::Locked { until, .. } => Some(until),
-        }
+        is_due
     }
 }

@@ -1,7 +1,6 @@
-//! The one `Listen` stream for all documents that have waiters.
+//! One `Listen` stream for all watched documents.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use firestore::gcloud_sdk::google::firestore::v1::listen_request::TargetChange as Change;
 use firestore::gcloud_sdk::google::firestore::v1::listen_response::ResponseType;
@@ -10,20 +9,18 @@ use firestore::gcloud_sdk::google::firestore::v1::target_change::TargetChangeTyp
 use firestore::gcloud_sdk::google::firestore::v1::{ListenRequest, Target, TargetChange};
 use futures_util::stream::poll_fn;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 use tonic::Code;
 
-use super::at;
-use super::documents::Documents;
 use super::sight::Sight;
-use super::watcher::Listening;
+use super::{DocumentId, Shared};
 use crate::backend::firestore::connections::Connection;
 use crate::backend::firestore::format::Snapshot;
 use crate::lock::time::system_now_ms;
 
 /// Why a stream ended.
 pub(super) enum Ended {
-    /// There have been no waiters for a while.
+    /// No document has been watched for a while.
     Unwatched,
     Lost,
     /// The server refuses to listen, and would refuse again.
@@ -43,19 +40,19 @@ impl Ended {
     }
 }
 
-/// Notifies waiters of changes until there are no waiters or the stream ends.
-pub(super) async fn listen(listening: &Listening, connection: &Connection) -> Ended {
-    let limit = listening.config.operation_timeout();
+/// Wakes watches until none is left or the stream ends.
+pub(super) async fn listen(shared: &Shared, connection: &Connection) -> Ended {
+    let limit = shared.config.operation_timeout();
     let (requests, mut queue) = unbounded_channel();
     let mut stream = Stream {
-        documents: &listening.documents,
+        shared,
         connection,
-        collection: connection.document_name(&listening.config.collection, ""),
+        collection: connection.document_name(&shared.config.collection, ""),
         requests,
         targets: HashMap::new(),
     };
     // The first request comes before the stream is opened: a server may send nothing before it.
-    stream.update();
+    stream.update_targets();
     let requests = poll_fn(move |context| queue.poll_recv(context));
     let mut client = connection.client.clone();
     let mut answers = match timeout(limit, client.listen(requests)).await {
@@ -63,21 +60,24 @@ pub(super) async fn listen(listening: &Listening, connection: &Connection) -> En
         Ok(Err(status)) => return Ended::with(status.code()),
         Err(_) => return Ended::Lost,
     };
+    let look_again = shared.policy.look_again;
+    let mut looks = interval_at(Instant::now() + look_again, look_again);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut answer_due = Some(Instant::now() + limit);
     let mut close_at = None;
     loop {
         tokio::select! {
-            () = listening.updated.notified() => {
-                if stream.update() {
+            () = shared.documents_changed.notified() => {
+                if stream.update_targets() {
                     answer_due.get_or_insert(Instant::now() + limit);
                 }
-                let unwatched = stream.targets.is_empty();
-                close_at = unwatched.then(|| Instant::now() + listening.policy.linger);
+                let is_unwatched = stream.targets.is_empty();
+                close_at = is_unwatched.then(|| Instant::now() + shared.policy.linger);
             }
             answer = answers.message() => {
                 answer_due = None;
                 let ended = match answer {
-                    Ok(Some(answer)) => answer.response_type.and_then(|it| stream.hear(it)),
+                    Ok(Some(answer)) => answer.response_type.and_then(|it| stream.read(it)),
                     Ok(None) => Some(Ended::Lost),
                     Err(status) => Some(Ended::with(status.code())),
                 };
@@ -85,6 +85,7 @@ pub(super) async fn listen(listening: &Listening, connection: &Connection) -> En
                     return ended;
                 }
             }
+            _ = looks.tick() => stream.update_all(|sight| sight.look_again(look_again)),
             () = at(close_at) => return Ended::Unwatched,
             () = at(answer_due) => return Ended::Lost,
             () = connection.abandoned.cancelled() => return Ended::Lost,
@@ -92,30 +93,38 @@ pub(super) async fn listen(listening: &Listening, connection: &Connection) -> En
     }
 }
 
+/// Waits until then, or for ever.
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
 struct Stream<'a> {
-    documents: &'a Documents,
+    shared: &'a Shared,
     connection: &'a Connection,
     /// The prefix of the names of lock documents.
     collection: String,
     requests: UnboundedSender<ListenRequest>,
     /// The targets that the server was asked to watch.
-    targets: HashMap<i32, Arc<str>>,
+    targets: HashMap<i32, DocumentId>,
 }
 
 impl Stream<'_> {
-    /// Adds and removes targets so that they are the documents with waiters. Returns whether any was
-    /// added, so that an answer is due.
-    fn update(&mut self) -> bool {
-        let wanted = self.documents.targets();
+    /// Asks the server to watch exactly the documents that are watched. Returns whether any was added,
+    /// so that an answer is due.
+    fn update_targets(&mut self) -> bool {
+        let wanted = self.shared.targets();
         for target in self.targets.keys() {
             if !wanted.contains_key(target) {
                 self.ask(Change::RemoveTarget(*target));
             }
         }
-        let mut added = false;
+        let mut has_added = false;
         for (target, id) in &wanted {
             if !self.targets.contains_key(target) {
-                added = true;
+                has_added = true;
                 self.ask(Change::AddTarget(Target {
                     target_id: *target,
                     target_type: Some(TargetType::Documents(DocumentsTarget {
@@ -126,7 +135,7 @@ impl Stream<'_> {
             }
         }
         self.targets = wanted;
-        added
+        has_added
     }
 
     fn ask(&self, change: Change) {
@@ -138,9 +147,9 @@ impl Stream<'_> {
         });
     }
 
-    fn hear(&self, answer: ResponseType) -> Option<Ended> {
+    fn read(&self, answer: ResponseType) -> Option<Ended> {
         match answer {
-            ResponseType::TargetChange(change) => return self.hear_of_targets(&change),
+            ResponseType::TargetChange(change) => return self.read_target_change(&change),
             ResponseType::DocumentChange(change) => {
                 if let Some(document) = change.document {
                     self.see(&Snapshot::found(document));
@@ -149,17 +158,32 @@ impl Stream<'_> {
             ResponseType::DocumentDelete(gone) => self.see(&Snapshot::missing(gone.document)),
             ResponseType::DocumentRemove(gone) => self.see(&Snapshot::missing(gone.document)),
             ResponseType::Filter(filter) if filter.count == 0 => {
-                self.update_sights(&[filter.target_id], Sight::see_free);
+                self.update(&[filter.target_id], |sight| {
+                    *sight = Sight::free();
+                    true
+                });
             }
             ResponseType::Filter(_) => {}
         }
         None
     }
 
-    fn hear_of_targets(&self, change: &TargetChange) -> Option<Ended> {
+    fn read_target_change(&self, change: &TargetChange) -> Option<Ended> {
+        let targets = &change.target_ids;
         match change.target_change_type() {
-            TargetChangeType::Current => self.update_sights(&change.target_ids, Sight::complete),
-            TargetChangeType::Reset => self.update_sights(&change.target_ids, Sight::forget),
+            // The server has sent everything about the document. If it sent nothing, there is none.
+            TargetChangeType::Current => self.update(targets, |sight| {
+                let is_missing = matches!(sight, Sight::Unknown);
+                if is_missing {
+                    *sight = Sight::free();
+                }
+                is_missing
+            }),
+            // The server is about to send everything again.
+            TargetChangeType::Reset => self.update(targets, |sight| {
+                *sight = Sight::Unknown;
+                false
+            }),
             TargetChangeType::Remove => {
                 let refused = change.cause.as_ref();
                 return refused.map(|cause| Ended::with(Code::from(cause.code)));
@@ -170,22 +194,29 @@ impl Stream<'_> {
     }
 
     fn see(&self, document: &Snapshot) {
-        if let Some(id) = document.name.strip_prefix(&self.collection) {
-            let now_ms = system_now_ms();
-            self.documents
-                .update(id, |sight| sight.see(document, now_ms));
+        let Some(id) = document.name.strip_prefix(&self.collection) else {
+            return;
+        };
+        let now = Sight::of(document, system_now_ms());
+        self.shared.update(id, |sight| {
+            let before = std::mem::replace(sight, now);
+            sight.is_news_after(&before)
+        });
+    }
+
+    /// Updates the documents of these targets. An empty list means all targets.
+    fn update(&self, targets: &[i32], change: fn(&mut Sight) -> bool) {
+        if targets.is_empty() {
+            return self.update_all(change);
+        }
+        for id in targets.iter().filter_map(|it| self.targets.get(it)) {
+            self.shared.update(id, change);
         }
     }
 
-    /// An empty list means all targets.
-    fn update_sights(&self, targets: &[i32], change: fn(&mut Sight)) {
-        if targets.is_empty() {
-            for id in self.targets.values() {
-                self.documents.update(id, change);
-            }
-        }
-        for id in targets.iter().filter_map(|it| self.targets.get(it)) {
-            self.documents.update(id, change);
+    fn update_all(&self, change: impl Fn(&mut Sight) -> bool) {
+        for id in self.targets.values() {
+            self.shared.update(id, &change);
         }
     }
 }
