@@ -1,6 +1,5 @@
-//! Makes connections, and says why one could not be made.
+//! Makes connections, and explains why one could not be made.
 
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -37,9 +36,9 @@ const SETTINGS: Settings = Settings {
 };
 
 /// The step that an attempt to connect has reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
+#[derive(Clone, Copy, Default)]
 enum Stage {
+    #[default]
     Credentials,
     Project,
     Token,
@@ -47,19 +46,11 @@ enum Stage {
     TlsHandshake,
 }
 
-const STAGES: [Stage; 5] = [
-    Stage::Credentials,
-    Stage::Project,
-    Stage::Token,
-    Stage::Connecting,
-    Stage::TlsHandshake,
-];
-
-/// Makes connections, one at a time.
+/// Makes connections, one at a time. Clones share what they have learned.
 #[derive(Clone)]
 pub(super) struct Dialer {
     pub(super) config: Arc<FirestoreConfig>,
-    stage: Arc<AtomicU8>,
+    stage: Arc<Mutex<Stage>>,
     /// The project, once it is known.
     project: Arc<OnceLock<String>>,
     /// Credentials that produced a token, so that repeated attempts do not each need another.
@@ -82,16 +73,16 @@ impl Dialer {
         self.config.place(self.project.get().map(String::as_str))
     }
 
-    /// Makes one attempt. The caller limits its time.
+    /// Makes one attempt to connect. The caller limits its time.
     pub(super) async fn dial(self) -> Result<Arc<Connection>> {
         tls::install_provider();
-        self.has_come_to(Stage::Credentials);
+        self.enter(Stage::Credentials);
         let proven = self.proven.lock().take();
         let auth = match proven {
             Some(auth) => auth,
             None => Arc::new(GoogleAuthHeaders::from(credentials(&self.config).await?)),
         };
-        self.has_come_to(Stage::Project);
+        self.enter(Stage::Project);
         let project = match self.project.get() {
             Some(project) => project,
             None => {
@@ -99,7 +90,7 @@ impl Dialer {
                 self.project.get_or_init(|| found)
             }
         };
-        self.has_come_to(Stage::Token);
+        self.enter(Stage::Token);
         let token = auth.headers().await;
         token.map_err(|error| no_token(&error, &self.place()))?;
         *self.proven.lock() = Some(Arc::clone(&auth));
@@ -115,13 +106,13 @@ impl Dialer {
         }))
     }
 
-    /// The next attempt reads the credentials again.
+    /// Makes the next attempt read the credentials again.
     pub(super) fn forget_credentials(&self) {
         self.proven.lock().take();
     }
 
     async fn connect(&self) -> Result<Channel> {
-        self.has_come_to(Stage::Connecting);
+        self.enter(Stage::Connecting);
         let failed = |error: tonic::transport::Error| self.peer(&self.place()).error_from(&error);
         let mut endpoint = Endpoint::from_shared(self.config.url())
             .and_then(|endpoint| endpoint.user_agent(USER_AGENT))
@@ -152,7 +143,7 @@ impl Dialer {
     pub(super) fn timed_out(&self) -> Error {
         let place = self.place();
         let peer = self.peer(&place);
-        match self.stage() {
+        match *self.stage.lock() {
             Stage::Credentials => Error::timeout(
                 "The file with the Google credentials could not be read in time. Is it on a disk that does not answer?",
             ),
@@ -213,17 +204,13 @@ impl Dialer {
         !self.config.is_emulator()
     }
 
-    fn has_come_to(&self, stage: Stage) {
-        self.stage.store(stage as u8, Ordering::Relaxed);
-    }
-
-    fn stage(&self) -> Stage {
-        let stage = usize::from(self.stage.load(Ordering::Relaxed));
-        STAGES.get(stage).copied().unwrap_or(Stage::Connecting)
+    fn enter(&self, stage: Stage) {
+        *self.stage.lock() = stage;
     }
 }
 
-/// Records when the TCP connection is made, to tell a server that is unreachable from a silent one.
+/// Records when the TCP connection is made, to distinguish an unreachable server from one that does not
+/// answer.
 #[derive(Clone)]
 struct Connector {
     http: HttpConnector,
@@ -244,7 +231,7 @@ impl Service<Uri> for Connector {
         let dialer = self.dialer.clone();
         Box::pin(async move {
             let stream = connecting.await?;
-            dialer.has_come_to(Stage::TlsHandshake);
+            dialer.enter(Stage::TlsHandshake);
             Ok(stream)
         })
     }

@@ -1,9 +1,10 @@
-//! Maps gRPC codes to lock errors. A server's text is not passed on: it may quote a document's name,
-//! and so a key. An error of this side of the connection becomes the cause.
+//! Maps gRPC codes to lock errors. The server's text is left out, because it may quote a document's name
+//! and thus a key. An error of this side of the connection becomes the cause.
 
 use std::error::Error as StdError;
 
 use firestore::gcloud_sdk::error::{Error as SdkError, ErrorKind};
+use firestore::gcloud_sdk::google::rpc;
 use tonic::{Code, ConnectError, Status};
 
 use super::metadata::MetadataError;
@@ -11,7 +12,7 @@ use crate::backend::backoff::is_away;
 use crate::backend::unreachable::{Peer, Reason, Settings, chain};
 use crate::error::{Error, ErrorCode};
 
-const ELSEWHERE: &str = "There are no credentials in the options or in a file, so this program is taken to run on Google Cloud";
+const ELSEWHERE: &str = "There are no credentials in the options or in a file, so this program was assumed to run on Google Cloud";
 
 const TOKEN_SERVER_SETTINGS: Settings = Settings {
     use_tls: "Use an https: URL for it",
@@ -40,7 +41,7 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// The failure of a request that certainly did not leave this process.
+    /// Returns the failure of a request that certainly was not sent.
     pub(super) fn before_it_was_sent(error: Error) -> Self {
         if is_away(&error) {
             Self::Away(error)
@@ -49,7 +50,7 @@ impl Failure {
         }
     }
 
-    /// The failure of a request whose connection broke. A read may be repeated.
+    /// Returns the failure of a request whose connection broke. A read may be repeated.
     pub(super) fn while_it_was_sent(kind: Kind, error: Error) -> Self {
         match (kind, error.code) {
             (Kind::Read, _) => Self::before_it_was_sent(error),
@@ -90,11 +91,11 @@ pub(super) fn server_failure(kind: Kind, status: &Status, place: &str) -> Failur
     }
 }
 
-/// What went wrong on this side of the connection.
+/// What failed on this side of the connection.
 pub(super) enum Broken<'a> {
     NoToken(&'a SdkError),
     NotConnected,
-    /// The connection was found to be closed before the request was written to it.
+    /// The connection was closed before the request was written to it.
     NotSent,
     Lost,
 }
@@ -114,7 +115,8 @@ impl<'a> Broken<'a> {
     }
 }
 
-/// The text of Google's library is left out: it quotes answers of token servers.
+/// Returns the error of a call for which there was no access token. The text of Google's library is left
+/// out, because it quotes answers of token servers.
 ///
 /// `place`: see [`FirestoreConfig::place`](super::FirestoreConfig::place).
 pub(super) fn no_token(error: &SdkError, place: &str) -> Error {
@@ -125,7 +127,7 @@ pub(super) fn no_token(error: &SdkError, place: &str) -> Error {
         format!("{error}. {ELSEWHERE}")
     } else if let Some(error) = find::<reqwest::Error>(error) {
         let host = error.url().map_or("", |url| url.authority());
-        // Without the password that a URL may have.
+        // The URL may contain a password.
         let host = host.rsplit('@').next().unwrap_or_default();
         token_server_failed(&format!("the token server {host}"), error).1
     } else {
@@ -138,10 +140,10 @@ pub(super) fn no_token(error: &SdkError, place: &str) -> Error {
     }
 }
 
-/// Returns why a token server gave no answer, and that as a sentence without its full stop.
+/// Returns why a token server did not answer, as a reason and as a sentence without its full stop.
 pub(super) fn token_server_failed(name: &str, error: &reqwest::Error) -> (Reason, String) {
     if let Some(status) = error.status() {
-        let text = format!("The answer of {name} was {status}");
+        let text = format!("{name} answered with the status {status}");
         return (Reason::Other, text);
     }
     let reason = match Reason::of(error) {
@@ -157,7 +159,8 @@ pub(super) fn token_server_failed(name: &str, error: &reqwest::Error) -> (Reason
     (reason, text.trim_end_matches(['?', '.']).to_owned())
 }
 
-/// `place`: see [`FirestoreConfig::place`](super::FirestoreConfig::place).
+/// Returns the error for a gRPC status. `place`: see
+/// [`FirestoreConfig::place`](super::FirestoreConfig::place).
 pub(super) fn lock_error(status: &Status, place: &str) -> Error {
     let error = match status.code() {
         Code::PermissionDenied => Error::new(
@@ -172,12 +175,12 @@ pub(super) fn lock_error(status: &Status, place: &str) -> Error {
             "The database or project does not exist at {place}: check projectId and databaseId"
         )),
         Code::FailedPrecondition => Error::invalid_argument(format!(
-            "{place} cannot do this with the database: it must be in Native mode, and the field lockId of the lock collection must be indexed"
+            "{place} cannot run this on the database: it must be in Native mode, and the field lockId of the lock collection must be indexed"
         )),
         Code::InvalidArgument | Code::Unimplemented => {
             Error::invalid_argument(format!("{place} refused the request as invalid"))
         }
-        // This side reports it for an answer that is larger than any lock's.
+        // This side reports it for an answer that is larger than any lock document.
         Code::OutOfRange => Error::internal(format!("{place} sent an answer that is too large")),
         Code::ResourceExhausted => Error::new(
             ErrorCode::RateLimited,
@@ -201,7 +204,8 @@ pub(super) fn contention() -> Error {
     Error::unavailable("Too much contention on the documents of this lock: try again later")
 }
 
-/// `why` is a sentence without its full stop and without any part of the credentials.
+/// Returns the error for credentials that cannot be used. `why` is a sentence without its full stop and
+/// without any part of the credentials.
 pub(super) fn no_credentials(why: &str) -> Error {
     Error::new(
         ErrorCode::AuthFailed,
@@ -223,23 +227,5 @@ fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
 }
 
 pub(super) fn code_name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
-    }
+    rpc::Code::try_from(code as i32).map_or("UNKNOWN", |code| code.as_str_name())
 }

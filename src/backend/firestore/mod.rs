@@ -5,7 +5,7 @@
 //!
 //! - [`config`] has the options, [`credentials`] and [`metadata`] the credentials
 //! - [`connections`] has the connection, [`dialer`] makes it
-//! - [`session`] makes the calls of one operation, [`retry`] repeats them
+//! - [`session`] makes the calls of one operation, [`retry`] repeats attempts
 //! - [`format`](mod@format) has the stored documents, [`operations`] reads and writes them
 //! - [`watch`] notifies waiters when a lock may be free
 //! - [`clock`] checks this host's clock, [`error`] maps gRPC codes

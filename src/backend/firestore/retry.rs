@@ -1,5 +1,5 @@
-//! Repeats calls within one operation. Firestore keeps commits apart by failing those that collide, and
-//! a server may be away for a moment.
+//! Repeats attempts within one operation. Firestore keeps commits apart by failing those that collide,
+//! and a server may be away for a moment.
 
 use std::time::Duration;
 
@@ -17,53 +17,47 @@ const MAX_CHANGED_DELAY: Duration = Duration::from_millis(100);
 const MAX_CONTENDED: u32 = 8;
 const MAX_CONTENDED_DELAY: Duration = Duration::from_secs(1);
 
-pub(super) struct Tries<'a> {
-    session: &'a Session<'a>,
-    changed: u32,
-    contended: u32,
-}
-
-impl<'a> Tries<'a> {
-    pub(super) fn of(session: &'a Session<'a>) -> Self {
-        Self {
-            session,
-            changed: 0,
-            contended: 0,
-        }
-    }
-
-    /// Waits before the next try. Returns an error if there should be none.
-    pub(super) async fn again(&mut self, failure: Failure) -> Result<()> {
-        let (more, delay) = match failure {
-            Failure::Failed(error) => return Err(error),
-            Failure::Away(error) => return self.session.reconnect(error).await,
-            // The next read will most likely find the key locked.
-            Failure::Changed if self.changed == 0 => {
-                self.changed = 1;
-                (true, Duration::ZERO)
+impl Session<'_> {
+    /// Repeats `attempt` while its failure may pass.
+    pub(super) async fn retry<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let (mut changed, mut contended) = (0, 0);
+        loop {
+            let (may_retry, delay) = match attempt().await {
+                Ok(done) => return Ok(done),
+                Err(Failure::Failed(error)) => return Err(error),
+                Err(Failure::Away(error)) => {
+                    self.reconnect(error).await?;
+                    continue;
+                }
+                Err(Failure::Changed) => {
+                    changed += 1;
+                    let delay = match changed {
+                        // The next read will most likely find the key locked.
+                        1 => Duration::ZERO,
+                        _ => back_off(changed, MAX_CHANGED_DELAY),
+                    };
+                    (changed < MAX_CHANGED, delay)
+                }
+                Err(Failure::Contended) => {
+                    contended += 1;
+                    let delay = back_off(contended, MAX_CONTENDED_DELAY);
+                    (contended < MAX_CONTENDED, delay)
+                }
+            };
+            if !may_retry || Instant::now() + delay >= self.deadline() {
+                return Err(contention());
             }
-            Failure::Changed => {
-                self.changed += 1;
-                let delay = back_off(self.changed, MAX_CHANGED_DELAY);
-                (self.changed < MAX_CHANGED, delay)
+            if !delay.is_zero() {
+                sleep(delay).await;
             }
-            Failure::Contended => {
-                self.contended += 1;
-                let delay = back_off(self.contended, MAX_CONTENDED_DELAY);
-                (self.contended < MAX_CONTENDED, delay)
-            }
-        };
-        if !more || Instant::now() + delay >= self.session.deadline() {
-            return Err(contention());
         }
-        if !delay.is_zero() {
-            sleep(delay).await;
-        }
-        Ok(())
     }
 }
 
-pub(super) fn back_off(failed: u32, most: Duration) -> Duration {
-    let doubled = FIRST_DELAY * 2_u32.pow(failed.min(10));
-    doubled.min(most).mul_f64(rand::random_range(0.5..1.0))
+pub(super) fn back_off(failures: u32, max: Duration) -> Duration {
+    let doubled = FIRST_DELAY * 2_u32.pow(failures.min(10));
+    doubled.min(max).mul_f64(rand::random_range(0.5..1.0))
 }

@@ -1,4 +1,4 @@
-//! The calls of one operation. Every call has a deadline.
+//! Makes the calls of one operation, each with a deadline.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use crate::backend::unreachable::{Reason, chain};
 use crate::error::{Error, Result};
 use crate::lock::time::system_now_ms;
 
-/// The server's deadline is this much later than ours, so `DEADLINE_EXCEEDED` is its own.
+/// How much later than ours the deadline is that the server is told. So a `DEADLINE_EXCEEDED` is the
+/// server's own.
 const SERVER_GRACE: Duration = Duration::from_secs(1);
 
 /// One operation, with its connection and its deadline.
@@ -186,7 +187,8 @@ impl Session<'_> {
         request
     }
 
-    /// Runs a call until the deadline. A connection that may be dead is not used again.
+    /// Runs a call until the deadline. If it fails on this side or is not answered in time, the connection
+    /// is not used again.
     async fn run<T>(
         &self,
         connection: &Arc<Connection>,

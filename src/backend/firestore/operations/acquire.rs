@@ -8,7 +8,6 @@ use super::known::{Known, State};
 use crate::backend::firestore::FirestoreBackend;
 use crate::backend::firestore::error::Failure;
 use crate::backend::firestore::format::{DocumentIds, counter_document, lock_document, set};
-use crate::backend::firestore::retry::Tries;
 use crate::backend::firestore::session::Session;
 use crate::backend::{AcquireOutcome, AcquireRequest, Holder, LockRecord};
 use crate::error::Result;
@@ -23,13 +22,9 @@ impl FirestoreBackend {
             lock: self.lock_name(&session, &ids.lock),
             counter: session.document_name(&self.config.fence_collection, &ids.counter),
         };
-        let mut tries = Tries::of(&session);
-        loop {
-            match self.try_acquire(&session, request, &names).await {
-                Ok(outcome) => return Ok(outcome),
-                Err(failure) => tries.again(failure).await?,
-            }
-        }
+        session
+            .retry(|| self.try_acquire(&session, request, &names))
+            .await
     }
 
     async fn try_acquire(

@@ -1,5 +1,5 @@
-//! Releases and extends locks. The lockId is resolved to a document, from memory or by a query. The
-//! write is conditional on the version in which ownership and liveness were verified.
+//! Releases and extends locks. The document of a lockId is found in memory or by a query. The write
+//! is conditional on the version in which ownership and liveness were verified.
 
 use firestore::gcloud_sdk::google::firestore::v1::Write;
 use prost_types::Timestamp;
@@ -9,7 +9,6 @@ use crate::backend::Miss;
 use crate::backend::firestore::FirestoreBackend;
 use crate::backend::firestore::error::Failure;
 use crate::backend::firestore::format::{Snapshot, delete, expiry_document, update, with_lock_id};
-use crate::backend::firestore::retry::Tries;
 use crate::backend::firestore::session::Session;
 use crate::error::Result;
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live, system_now_ms};
@@ -43,80 +42,74 @@ type Changed = Result<u64, Miss>;
 impl FirestoreBackend {
     pub(crate) async fn run_change(&self, lock_id: LockId, change: Change) -> Result<Changed> {
         let session = self.connections.session().await?;
-        let mut tries = Tries::of(&session);
         let mut document = None;
-        loop {
-            let tried = match (self.known.take(lock_id), &document) {
-                (Some(known), _) => {
-                    document = Some(known.document.clone());
-                    self.change_known(&session, lock_id, change, known).await
-                }
-                (None, Some(name)) => self
-                    .change_document(&session, lock_id, change, name)
-                    .await
-                    .map(Some),
-                (None, None) => self.change_found(&session, lock_id, change).await.map(Some),
-            };
+        if let Some(known) = self.known.take(lock_id) {
+            let tried = session
+                .retry(|| self.change_known(&session, lock_id, change, &known))
+                .await;
+            document = Some(known.document.clone());
             match tried {
                 Ok(Some(changed)) => return Ok(changed),
                 Ok(None) => {}
-                Err(failure) => tries.again(failure).await?,
+                Err(error) => {
+                    self.known.insert(lock_id, known, system_now_ms());
+                    return Err(error);
+                }
             }
         }
+        session
+            .retry(|| self.change_stored(&session, lock_id, change, document.as_deref()))
+            .await
     }
 
     /// Writes without reading: the version proves that the document is the one that this process
-    /// wrote, with its lockId and expiry. `None` if it has to be read after all.
+    /// wrote, with its lockId and expiry. Returns `None` if it has to be read after all.
     async fn change_known(
         &self,
         session: &Session<'_>,
         lock_id: LockId,
         change: Change,
-        known: Known,
+        known: &Known,
     ) -> Result<Option<Changed>, Failure> {
-        let now_ms = system_now_ms();
-        match &known.state {
-            State::Held(_) if !is_live(known.expires_at_ms, now_ms, TIME_TOLERANCE_MS) => Ok(None),
+        let changed = match &known.state {
+            State::Held(_) if !is_live(known.expires_at_ms, system_now_ms(), TIME_TOLERANCE_MS) => {
+                return Ok(None);
+            }
             State::Held(version) => {
-                let version = *version;
-                self.commit_change(session, lock_id, change, known.document, version, vec![])
+                let name = known.document.clone();
+                self.commit_change(session, lock_id, change, name, *version, vec![])
                     .await
-                    .map(|expires_at_ms| Some(Ok(expires_at_ms)))
+                    .map(Ok)
             }
-            State::Unsettled(settle) => {
-                match session.commit(vec![Write::clone(settle)]).await {
-                    Ok(_) => Ok(Some(Err(Miss::NotFound))),
-                    // The acquire either took effect before, or can no longer take effect.
-                    Err(Failure::Changed) => Ok(None),
-                    Err(failure) => {
-                        self.known.insert(lock_id, known, now_ms);
-                        Err(failure)
-                    }
-                }
-            }
+            State::Unsettled(settle) => session
+                .commit(vec![Write::clone(settle)])
+                .await
+                .map(|_| Err(Miss::NotFound)),
+        };
+        match changed {
+            Ok(changed) => Ok(Some(changed)),
+            // Somebody else wrote the document, or the unsettled acquire either took effect before or
+            // can no longer take effect.
+            Err(Failure::Changed) => Ok(None),
+            Err(failure) => Err(failure),
         }
     }
 
-    async fn change_document(
+    /// `document` is the name of the lock's document, if it is known.
+    async fn change_stored(
         &self,
         session: &Session<'_>,
         lock_id: LockId,
         change: Change,
-        name: &str,
+        document: Option<&str>,
     ) -> Result<Changed, Failure> {
-        let [lock] = session.read([name]).await?;
-        self.change_one(session, lock_id, change, lock, vec![])
-            .await
-    }
-
-    async fn change_found(
-        &self,
-        session: &Session<'_>,
-        lock_id: LockId,
-        change: Change,
-    ) -> Result<Changed, Failure> {
-        let query = with_lock_id(&self.config.collection, lock_id);
-        let mut found = session.query(query).await?;
+        let mut found = match document {
+            Some(name) => Vec::from(session.read([name]).await?),
+            None => {
+                let query = with_lock_id(&self.config.collection, lock_id);
+                session.query(query).await?
+            }
+        };
         if found.len() > 1 {
             return self
                 .change_duplicates(session, lock_id, change, found)
@@ -131,8 +124,8 @@ impl FirestoreBackend {
         }
     }
 
-    /// Removes expired duplicates. If several are live, none is touched, since it is unknown which
-    /// one is meant.
+    /// Removes expired documents with the same lockId. If several are live, none is touched, since it is
+    /// unknown which one is meant.
     async fn change_duplicates(
         &self,
         session: &Session<'_>,

@@ -1,9 +1,8 @@
-//! Releases a lock whoever holds it.
+//! Releases a lock regardless of its holder.
 
 use crate::backend::firestore::FirestoreBackend;
 use crate::backend::firestore::error::Failure;
 use crate::backend::firestore::format::{DocumentIds, delete};
-use crate::backend::firestore::retry::Tries;
 use crate::backend::firestore::session::Session;
 use crate::error::Result;
 use crate::lock::Key;
@@ -13,17 +12,11 @@ impl FirestoreBackend {
     pub(crate) async fn run_force_release(&self, key: &Key) -> Result<bool> {
         let session = self.connections.session().await?;
         let name = self.lock_name(&session, &DocumentIds::of(key)?.lock);
-        let mut tries = Tries::of(&session);
-        loop {
-            match try_force_release(&session, &name).await {
-                Ok(released) => return Ok(released),
-                Err(failure) => tries.again(failure).await?,
-            }
-        }
+        session.retry(|| try_force_release(&session, &name)).await
     }
 }
 
-/// Deletes only the version that was read. If the document changed, the caller tries again.
+/// Deletes only the version that was read. If the document has changed, the caller retries.
 async fn try_force_release(session: &Session<'_>, name: &str) -> Result<bool, Failure> {
     let [lock] = session.read([name]).await?;
     let live = lock.is_live(system_now_ms());

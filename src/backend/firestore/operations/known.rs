@@ -25,7 +25,8 @@ pub(super) enum State {
     /// The lock was acquired. The document is at this version unless somebody else changed it.
     Held(Timestamp),
     /// The acquire may have taken effect, or may still do so. This write prevents the latter: it
-    /// changes the counter that the lost acquire expects unchanged. It fails if it is too late.
+    /// changes the counter, which the lost acquire expects to be unchanged. It fails if the acquire has
+    /// already taken effect.
     Unsettled(Box<Write>),
 }
 
@@ -52,7 +53,7 @@ impl KnownLocks {
         }
     }
 
-    /// Removes the entry. The caller inserts a new one after it has changed the lock.
+    /// Removes and returns the entry. The caller inserts a new one after it has changed the lock.
     pub(super) fn take(&self, lock_id: LockId) -> Option<Known> {
         self.0.lock().map.remove(&lock_id)
     }
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_expired_is_swept_and_the_rest_is_bounded() {
+    fn expired_entries_are_removed_and_the_rest_is_limited() {
         let known = |expires_at_ms| Known {
             document: String::new(),
             expires_at_ms,

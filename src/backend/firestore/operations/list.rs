@@ -4,7 +4,6 @@
 use crate::backend::Page;
 use crate::backend::firestore::FirestoreBackend;
 use crate::backend::firestore::format::{Snapshot, page};
-use crate::backend::firestore::retry::Tries;
 use crate::error::Result;
 use crate::lock::time::system_now_ms;
 
@@ -16,13 +15,7 @@ impl FirestoreBackend {
         let limit = limit.clamp(1, MAX_PAGE);
         let after = after.map(|id| self.lock_name(&session, id));
         let query = page(&self.config.collection, after, limit as i32);
-        let mut tries = Tries::of(&session);
-        let found = loop {
-            match session.query(query.clone()).await {
-                Ok(found) => break found,
-                Err(failure) => tries.again(failure).await?,
-            }
-        };
+        let found = session.retry(|| session.query(query.clone())).await?;
         let next = found.last().filter(|_| found.len() == limit).map(id);
         let now_ms = system_now_ms();
         let live = found.iter().filter(|lock| lock.is_live(now_ms));

@@ -1,20 +1,19 @@
-//! `isLocked` and `lookup`: one call each. Only the cleanup in the background writes.
+//! `isLocked` and `lookup`, with one call each. Only the cleanup in the background writes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::backend::firestore::FirestoreBackend;
 use crate::backend::firestore::format::{DocumentIds, Snapshot, delete, with_lock_id};
-use crate::backend::firestore::retry::Tries;
 use crate::backend::firestore::session::Session;
 use crate::backend::{LockRecord, LookupQuery};
 use crate::error::Result;
 use crate::lock::time::{TIME_TOLERANCE_MS, system_now_ms};
 use crate::lock::{Key, LockId};
 
-/// How long an expired document is left alone, since its holder's extend may be on its way.
+/// How long an expired document is kept, since its holder's extend may still arrive.
 const CLEANUP_GUARD_MS: u64 = TIME_TOLERANCE_MS + 1000;
-/// How many cleanups may run at the same time.
+/// The most cleanups that may run at the same time.
 const MAX_CLEANUPS: usize = 8;
 
 impl FirestoreBackend {
@@ -47,25 +46,15 @@ impl FirestoreBackend {
         key: &Key,
     ) -> Result<Snapshot> {
         let name = self.lock_name(session, &DocumentIds::of(key)?.lock);
-        let mut tries = Tries::of(session);
-        loop {
-            match session.read([&name]).await {
-                Ok([lock]) => return Ok(lock),
-                Err(failure) => tries.again(failure).await?,
-            }
-        }
+        let [lock] = session.retry(|| session.read([&name])).await?;
+        Ok(lock)
     }
 
-    /// Also returns `None` if several are live, since it is unknown which one is meant.
+    /// Returns the live lock with this lockId. `None` also if there are several, since it is unknown which
+    /// one is meant.
     async fn find_lock(&self, session: &Session<'_>, lock_id: LockId) -> Result<Option<Snapshot>> {
         let query = with_lock_id(&self.config.collection, lock_id);
-        let mut tries = Tries::of(session);
-        let mut found = loop {
-            match session.query(query.clone()).await {
-                Ok(found) => break found,
-                Err(failure) => tries.again(failure).await?,
-            }
-        };
+        let mut found = session.retry(|| session.query(query.clone())).await?;
         if found.len() > 1 {
             self.warn_of_duplicates(lock_id, found.len());
         }
@@ -74,13 +63,13 @@ impl FirestoreBackend {
         Ok(if found.len() == 1 { found.pop() } else { None })
     }
 
-    /// Removes the document that was read in the background, if it is unchanged. Failures are
-    /// ignored: the document is expired either way.
+    /// Removes an expired document in the background, if it is unchanged. Failures are ignored: the
+    /// document is expired either way.
     fn clean_up(&self, lock: Snapshot, now_ms: u64) {
-        let long_over = lock
+        let is_long_expired = lock
             .expires_at_ms()
             .is_some_and(|end| now_ms.saturating_sub(end) > CLEANUP_GUARD_MS);
-        let Some(version) = lock.version.filter(|_| long_over) else {
+        let Some(version) = lock.version.filter(|_| is_long_expired) else {
             return;
         };
         if self.cleanups.fetch_add(1, Ordering::Relaxed) >= MAX_CLEANUPS {
