@@ -91,13 +91,13 @@ const parallel = {
   async run({ name, acquire }, ms) {
     let operations = 0;
     const start = performance.now();
-    const lane = async () => {
+    const worker = async () => {
       while (performance.now() - start < ms) {
         await acquire(`${name}:fresh:${fresh++}`);
         operations++;
       }
     };
-    await Promise.all(Array.from({ length: 32 }, lane));
+    await Promise.all(Array.from({ length: 32 }, worker));
     return { acquire32: (operations / (performance.now() - start)) * 1000 };
   },
   metrics: [metric("acquire32", "acquires of free keys, 32 in flight", "op/s", "higher")],

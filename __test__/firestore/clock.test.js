@@ -1,4 +1,4 @@
-// A process whose clock is wrong.
+// A process with a wrong clock warns.
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
@@ -13,7 +13,7 @@ async function warningsAt(offset) {
     const backend = open(${JSON.stringify(collections())});
     for (const key of ["a", "b"]) await (await backend.acquire({ key, ttlMs: 1000 })).release();
     await backend.close();
-    // A warning may come after answers that were there at once.
+    // The warning may arrive after the answers.
     setTimeout(() => {}, 100);
   `;
   const args = ["-f", offset, process.execPath, "--input-type=module", "--eval", program];
@@ -25,7 +25,7 @@ async function warningsAt(offset) {
 test.each([
   ["+3s", "ahead of"],
   ["-3s", "behind"],
-])("%s: one warning with the offset", async (offset, direction) => {
+])("a clock that is %s off: one warning with the offset", async (offset, direction) => {
   const warnings = await warningsAt(offset);
   expect(warnings).toHaveLength(1);
   const [, ms] = /^\[SyncGuard\] .* (\d+) ms /.exec(warnings[0]);
@@ -34,6 +34,6 @@ test.each([
   expect(Number(ms)).toBeLessThanOrEqual(3_100);
 });
 
-test("a clock that is right: none", async () => {
+test("a correct clock: no warning", async () => {
   expect(await warningsAt("+0s")).toEqual([]);
 });

@@ -1,4 +1,4 @@
-// Both implementations on the same documents.
+// Our backend and a second implementation on the same documents.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { collections, google, open } from "./open.js";
@@ -33,7 +33,7 @@ const keys = [
 ];
 
 describe.each(keys)("key %j", (key) => {
-  test("the other sees the lock, honours it, extends and releases it", async () => {
+  test("each implementation respects, extends and releases the other's lock", async () => {
     for (const [one, other] of [
       [ours, theirs],
       [theirs, ours],
@@ -53,13 +53,13 @@ describe.each(keys)("key %j", (key) => {
       expect(second.fence > first.fence).toBe(true);
       expect(await one.release({ lockId: second.lockId })).toEqual({ ok: true });
     }
-    // Four acquisitions, one counter.
+    // The key was acquired four times before, with one counter.
     const last = await ours.acquire({ key, ttlMs });
     expect(last.fence).toBe("000000000000005");
   });
 });
 
-test("the documents are the documented ones", async () => {
+test("the documents have the documented fields", async () => {
   const before = Date.now();
   const held = await ours.acquire({ key: "documents", ttlMs });
   const lock = await db.collection(names.collection).doc("documents").get();
@@ -81,12 +81,12 @@ test("the documents are the documented ones", async () => {
   expect((await counter.get()).data()).toStrictEqual(counted);
 });
 
-test("both together never hand out a fence twice or lose one", async () => {
+test("both together never repeat or lose a fence", async () => {
   const key = "together";
   const fences = [];
   const worker = async (backend, times) => {
     while (times > 0) {
-      // Theirs takes locks on the server while it works, so either may be turned away for a while.
+      // The second implementation holds locks on the server, so either may be refused for a while.
       const held = await backend.acquire({ key, ttlMs }).catch(() => ({ ok: false }));
       if (!held.ok) continue;
       fences.push(held.fence);
@@ -99,7 +99,9 @@ test("both together never hand out a fence twice or lose one", async () => {
   expect(fences).toEqual(expected);
 }, 60_000);
 
-test("a holder's label is one more field, which others leave alone", async ({ onTestFinished }) => {
+test("a holder label is an additional field, which the other implementation keeps", async ({
+  onTestFinished,
+}) => {
   const holderLabel = "web-1:42";
   const labelled = open({ ...names, holderLabel });
   onTestFinished(() => labelled.close());
@@ -118,7 +120,7 @@ test("a holder's label is one more field, which others leave alone", async ({ on
   });
   expect(await ours.lookup({ key: "labelled" })).toMatchObject({ holderLabel });
   expect(await theirs.release({ lockId: held.lockId })).toEqual({ ok: true });
-  // Theirs has none.
+  // The second implementation stores no label.
   const next = await theirs.acquire({ key: "labelled", ttlMs });
   expect(await ours.lookup({ key: "labelled" })).not.toHaveProperty("holderLabel");
   await theirs.release({ lockId: next.lockId });

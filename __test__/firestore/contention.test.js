@@ -15,7 +15,7 @@ test.each([10, 50])("%i contenders, one winner", async (contenders) => {
   expect(results.filter(({ reason }) => reason === "locked")).toHaveLength(contenders - 1);
 });
 
-test("20 concurrent increments of a fence, none lost", async () => {
+test("20 concurrent acquisitions lose no fence", async () => {
   const fences = await times(20, async (n) => {
     const held = await until(async () => {
       const result = await backend(n).acquire({ key: "fence", ttlMs: 30_000 });

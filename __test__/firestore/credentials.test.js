@@ -1,5 +1,5 @@
-// Credentials that depend on the environment. Firestore itself is not there: whoever gets as far as
-// to connect to it has a token.
+// Credentials that depend on the environment. There is no Firestore server, so an attempt that fails to
+// connect to it has got a token.
 
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -14,7 +14,7 @@ const folder = mkdtempSync(join(tmpdir(), "syncguard-"));
 const opened = [];
 let asked = [];
 
-// The metadata server, and the one that exchanges tokens.
+// Acts as the metadata server and as the server that exchanges tokens.
 const server = createServer(async (request, response) => {
   const { method, url, headers } = request;
   asked.push({ method, url, headers, body: new URLSearchParams(await text(request)) });
@@ -48,7 +48,7 @@ async function failure(target) {
   return backend.isLocked({ key: "k" }).catch((error) => error);
 }
 
-/** As in slim container images. Elsewhere the system's roots are not files. */
+/** Hides the system's root certificates, which slim container images lack. On Linux they are files. */
 function withoutRoots() {
   const none = join(folder, "none.pem");
   writeFileSync(none, "");
@@ -93,15 +93,18 @@ test("the metadata server is asked directly, with or without root certificates",
   for (const { headers } of asked) expect(headers["metadata-flavor"]).toBe("Google");
 });
 
-test.skipIf(process.platform !== "linux")("no root certificates, and a token server", async () => {
-  withoutRoots();
-  const error = await failure(federated({ file: join(folder, "subject") }));
-  expect(error.code).toBe("AuthFailed");
-  expect(error.message).toContain("SSL_CERT_FILE");
-  expect(asked).toEqual([]);
-});
+test.skipIf(process.platform !== "linux")(
+  "without root certificates, a token server is an error that says what to install",
+  async () => {
+    withoutRoots();
+    const error = await failure(federated({ file: join(folder, "subject") }));
+    expect(error.code).toBe("AuthFailed");
+    expect(error.message).toContain("SSL_CERT_FILE");
+    expect(asked).toEqual([]);
+  },
+);
 
-test("AWS Lambda: keys in the environment, and no metadata server", async () => {
+test("AWS Lambda has keys in the environment and no metadata server", async () => {
   vi.stubEnv("AWS_REGION", "eu-north-1");
   vi.stubEnv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE");
   vi.stubEnv("AWS_SECRET_ACCESS_KEY", "secret");
@@ -125,18 +128,21 @@ test("AWS Lambda: keys in the environment, and no metadata server", async () => 
   expect(signed["x-amz-security-token"]).toBe("session");
 });
 
-test.skipIf(process.platform === "win32")("an executable, and what it is told", async () => {
-  const script = join(folder, "subject.sh");
-  writeFileSync(
-    script,
-    `echo "{\\"version\\": 1, \\"success\\": true, \\"token_type\\": \\"$GOOGLE_EXTERNAL_ACCOUNT_TOKEN_TYPE\\",` +
-      ` \\"id_token\\": \\"$1 $GOOGLE_EXTERNAL_ACCOUNT_AUDIENCE $GOOGLE_EXTERNAL_ACCOUNT_INTERACTIVE\\"}"`,
-  );
-  const target = federated({ executable: { command: `sh ${script} first` } });
-  const forbidden = await failure(target);
-  expect(forbidden.code).toBe("AuthFailed");
-  expect(forbidden.message).toContain("GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES is 1");
-  vi.stubEnv("GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES", "1");
-  hasToken(await failure(target));
-  expect(asked[0].body.get("subject_token")).toBe("first //iam.googleapis.com/the/pool 0");
-});
+test.skipIf(process.platform === "win32")(
+  "an executable gets its variables, and runs only if it is allowed",
+  async () => {
+    const script = join(folder, "subject.sh");
+    writeFileSync(
+      script,
+      `echo "{\\"version\\": 1, \\"success\\": true, \\"token_type\\": \\"$GOOGLE_EXTERNAL_ACCOUNT_TOKEN_TYPE\\",` +
+        ` \\"id_token\\": \\"$1 $GOOGLE_EXTERNAL_ACCOUNT_AUDIENCE $GOOGLE_EXTERNAL_ACCOUNT_INTERACTIVE\\"}"`,
+    );
+    const target = federated({ executable: { command: `sh ${script} first` } });
+    const forbidden = await failure(target);
+    expect(forbidden.code).toBe("AuthFailed");
+    expect(forbidden.message).toContain("GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES is 1");
+    vi.stubEnv("GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES", "1");
+    hasToken(await failure(target));
+    expect(asked[0].body.get("subject_token")).toBe("first //iam.googleapis.com/the/pool 0");
+  },
+);

@@ -1,4 +1,4 @@
-// Documents made by hand, by Google's client.
+// Documents that another program wrote, with Google's client.
 
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { generateLockId, lock } from "../fixtures/api.js";
@@ -28,19 +28,19 @@ const stored = (key, lockId, lifetimeMs) => ({
 });
 
 describe("documents with the same lockId", () => {
-  test("several live ones: nothing is touched, and it is told", async () => {
+  test("several live ones: none is changed, and a warning says so", async () => {
     const lockId = generateLockId();
     for (const key of ["a1", "a2"]) await locks.doc(key).set(stored(key, lockId, 60_000));
     expect(await backend.release({ lockId })).toEqual({ ok: false });
     expect(await backend.extend({ lockId, ttlMs: 1 })).toEqual({ ok: false });
     expect(await backend.lookup({ lockId })).toBe(null);
     for (const key of ["a1", "a2"]) expect(await backend.isLocked({ key })).toBe(true);
-    // A warning takes the slow way: it may come after answers that were there at once.
+    // The warning may arrive after the answers.
     await until(() => warnings().includes("[SyncGuard] 2 lock documents"));
     expect(warnings()).not.toContain(lockId);
   });
 
-  test("expired ones are removed, the live one is what is meant", async () => {
+  test("expired ones are removed, and the live one is released", async () => {
     const lockId = generateLockId();
     await locks.doc("b1").set(stored("b1", lockId, 60_000));
     await locks.doc("b2").set(stored("b2", lockId, -60_000));
@@ -49,7 +49,7 @@ describe("documents with the same lockId", () => {
   });
 });
 
-describe("lock documents with something missing or of another type", () => {
+describe("lock documents with missing or malformed fields", () => {
   const garbage = [
     {},
     { expiresAtMs: "soon" },
@@ -58,7 +58,7 @@ describe("lock documents with something missing or of another type", () => {
     { expiresAtMs: { ms: 1 } },
     { expiresAtMs: -5, lockId: 7, fence: [], key: true },
   ];
-  test.each(garbage)("%j is no lock", async (data) => {
+  test.each(garbage)("%j is not a lock", async (data) => {
     const key = JSON.stringify(data);
     await locks.doc(key).set(data);
     expect(await backend.isLocked({ key })).toBe(false);
@@ -66,7 +66,7 @@ describe("lock documents with something missing or of another type", () => {
     expect(await lock(backend, ({ fence }) => fence, { key })).toBe("000000000000001");
   });
 
-  test("a live one without an owner locks, and looking at it says what is wrong", async () => {
+  test("a live one without a lockId locks the key, and lookup fails", async () => {
     await locks.doc("c").set({ expiresAtMs: Date.now() + 60_000 });
     expect(await backend.isLocked({ key: "c" })).toBe(true);
     expect(await backend.acquire({ key: "c", ttlMs: 1 })).toMatchObject({ ok: false });
@@ -77,14 +77,14 @@ describe("lock documents with something missing or of another type", () => {
 describe("counters", () => {
   const count = (key, fence) => counters.doc(`fence:${key}`).set({ fence });
 
-  test.each(["", "x", null, -1, {}])("a damaged one (%j) never starts again", async (fence) => {
+  test.each(["", "x", null, -1, {}])("a damaged one (%j) never starts from zero", async (fence) => {
     const key = `damaged ${JSON.stringify(fence)}`;
     await count(key, fence);
     await expect(backend.acquire({ key, ttlMs: 1000 })).rejects.toMatchObject({ code: "Internal" });
     expect(await backend.isLocked({ key })).toBe(false);
   });
 
-  test("up to the limit, with a warning, and not beyond", async () => {
+  test("fences go up to the limit, with a warning", async () => {
     await count("limit", "899999999999999");
     const last = await backend.acquire({ key: "limit", ttlMs: 60_000 });
     expect(last.fence).toBe("900000000000000");

@@ -1,4 +1,4 @@
-// A server that is silent, slow, or gone.
+// A server that does not answer, is slow, or is gone.
 
 import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
@@ -29,7 +29,7 @@ const faults = (method, ...list) =>
   fetch(`http://${server.host}/faults/${method}?${list}`, { method: "POST" });
 const calls = async () => (await fetch(`http://${server.host}/calls`)).json();
 
-test("the number of calls", async () => {
+test("each operation makes the documented number of calls", async () => {
   await patient.isLocked({ key: "calls" });
   await calls();
   const held = await patient.acquire({ key: "calls", ttlMs });
@@ -42,7 +42,7 @@ test("the number of calls", async () => {
   expect(await calls()).toEqual(["RunQuery", "Commit"]);
   await held.release();
   expect((await calls()).length).toBeLessThanOrEqual(3);
-  // Nor does it take another to tell why.
+  // A lockId that does not exist takes no additional call.
   const lockId = generateLockId();
   expect(await patient.release({ lockId })).toEqual({ ok: false });
   expect(await calls()).toEqual(["RunQuery"]);
@@ -50,7 +50,7 @@ test("the number of calls", async () => {
   expect(await calls()).toEqual(["RunQuery"]);
 });
 
-test("the time is taken after the documents were read", async () => {
+test("the TTL starts after the documents were read", async () => {
   const lateMs = 1_000;
   const since = async (method, operation) => {
     await faults(method, `late-${lateMs}`);
@@ -61,14 +61,14 @@ test("the time is taken after the documents were read", async () => {
   let held;
   const acquire = async () => (held = await patient.acquire({ key: "time", ttlMs }));
   expect(await since("BatchGetDocuments", acquire)).toBeGreaterThanOrEqual(lateMs - 50);
-  // One that did not acquire the lock has to look for it.
+  // Another backend has to find the document first.
   const other = open({ emulatorHost: server.host });
   const extend = () => other.extend({ lockId: held.lockId, ttlMs });
   expect(await since("RunQuery", extend)).toBeGreaterThanOrEqual(lateMs - 50);
   await other.close();
 });
 
-describe("operations that are given up leave no lock", () => {
+describe("operations that time out or are aborted leave no lock", () => {
   test.each([
     ["its request is lost", "swallow"],
     ["its answer is lost", "lose-answer"],
@@ -81,10 +81,10 @@ describe("operations that are given up leave no lock", () => {
     expect(performance.now() - since).toBeGreaterThanOrEqual(450);
     expect(performance.now() - since).toBeLessThan(500 + NOISE_MS);
     await untilFree(patient, label);
-    // Long enough for what is late to have come.
+    // By then a late request has arrived.
     await sleep(1_100);
     expect(await patient.isLocked({ key: label })).toBe(false);
-    // With a lock on the server in the way this would take 2 s or more.
+    // If the server still held locks for the failed call, this would take at least 2 s.
     const startedAt = performance.now();
     expect(await patient.acquire({ key: label, ttlMs })).toMatchObject({ ok: true });
     expect(performance.now() - startedAt).toBeLessThan(1_500);
@@ -101,14 +101,14 @@ describe("operations that are given up leave no lock", () => {
     controller.abort();
     await expect(acquiring).rejects.toMatchObject({ code: "Aborted" });
     expect(performance.now() - startedAt).toBeLessThan(1_000);
-    // Undone in the background, once the server has done what it was asked.
+    // The lock is released in the background, after the late request has taken effect.
     await sleep(1_600);
     await untilFree(patient, key);
     expect(await patient.acquire({ key, ttlMs })).toMatchObject({ ok: true });
   });
 });
 
-test("what the server says about its own deadline is not our timeout", async () => {
+test("a deadline of the server is not our timeout", async () => {
   await faults("BatchGetDocuments", "status-4");
   const acquiring = patient.acquire({ key: "deadline", ttlMs });
   await expect(acquiring).rejects.toMatchObject({
@@ -117,7 +117,7 @@ test("what the server says about its own deadline is not our timeout", async () 
   });
 });
 
-test("a server that stands still is a timeout, and works again afterwards", async () => {
+test("a suspended server is a timeout, and works again afterwards", async () => {
   server.suspend();
   try {
     const ping = () => fetch(`http://${server.host}/`, { signal: AbortSignal.timeout(200) });
@@ -145,7 +145,7 @@ test("a server that stands still is a timeout, and works again afterwards", asyn
   expect(await hasty.acquire({ key: "still", ttlMs })).toMatchObject({ ok: true });
 });
 
-test("the server is killed and comes back in the middle of the load", async () => {
+test("the server is killed and restarted under load", async () => {
   const overlap = new OverlapChecker();
   const failures = [];
   let done = 0;
@@ -156,7 +156,7 @@ test("the server is killed and comes back in the middle of the load", async () =
         await lock(
           backend,
           async ({ fence }) => {
-            // The new server knows nothing of the old one's counters.
+            // A restarted server has lost its counters.
             const leave = overlap.enter(`${round}`, fence);
             await sleep(1);
             leave();
@@ -189,7 +189,7 @@ test("the server is killed and comes back in the middle of the load", async () =
   expect(done).toBeGreaterThan(60);
 }, 120_000);
 
-test("without a server every operation fails after connectTimeoutMs, and says why", async () => {
+test("without a server every operation fails after connectTimeoutMs, with the reason", async () => {
   await server.kill();
   try {
     const lockId = "A".repeat(22);
@@ -214,12 +214,12 @@ test("without a server every operation fails after connectTimeoutMs, and says wh
   expect(await patient.acquire({ key: "gone", ttlMs })).toMatchObject({ ok: true });
 });
 
-test("operations and waits outlast a server that is away for a moment", async () => {
+test("operations and waits survive a restart of the server", async () => {
   const key = "outlasting";
   await patient.acquire({ key, ttlMs });
   const acquisition = { retryDelayMs: 1_000, backoff: "fixed", jitter: "none", timeoutMs: 60_000 };
   const waiting = lock(patient, () => "held", { key, ttlMs: 5_000, acquisition });
-  // Between two attempts.
+  // The waiter is between two attempts.
   await sleep(500);
   await server.kill();
   const operations = [
@@ -229,7 +229,7 @@ test("operations and waits outlast a server that is away for a moment", async ()
   ];
   await sleep(1_500);
   await server.server.start();
-  // What was stored is gone with the server.
+  // The restarted server has lost the lock.
   expect(await Promise.all([waiting, ...operations])).toMatchObject([
     "held",
     false,
@@ -238,7 +238,7 @@ test("operations and waits outlast a server that is away for a moment", async ()
   ]);
 }, 60_000);
 
-describe("a server that is not what it should be", () => {
+describe("a server that is not a Firestore server as configured", () => {
   const reason = async (target) => {
     const options = { connectTimeoutMs: 1_000 };
     const backend = createFirestoreBackend({ projectId: PROJECT, ...target }, options);
@@ -247,7 +247,7 @@ describe("a server that is not what it should be", () => {
     return error;
   };
 
-  test("speaks TLS, and the backend does not", async () => {
+  test("it expects TLS, and the backend does not", async () => {
     const tls = createServer(() => {});
     tls.on("tlsClientError", () => {});
     await once(tls.listen(0, "127.0.0.1"), "listening");
@@ -259,7 +259,7 @@ describe("a server that is not what it should be", () => {
     expect(error.message).toContain("this is a TLS port");
   });
 
-  test("speaks no TLS, and the backend does", async () => {
+  test("it does not expect TLS, and the backend does", async () => {
     const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
     const credentials = {
       client_email: "locks@test.iam.gserviceaccount.com",
@@ -271,7 +271,7 @@ describe("a server that is not what it should be", () => {
     expect(error.message).toContain("TLS");
   });
 
-  test("has no address", async () => {
+  test("its host name has no address", async () => {
     const error = await reason({ emulatorHost: "syncguard.invalid:8080" });
     expect(error.code).toBe("ServiceUnavailable");
     expect(error.message).toContain("syncguard.invalid:8080");

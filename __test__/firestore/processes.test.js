@@ -3,7 +3,7 @@ import { size } from "../fixtures/size.js";
 import { stress } from "../fixtures/stress/run.js";
 import { collections } from "./open.js";
 
-test("several processes, some killed: never two inside, nothing stays locked", async () => {
+test("several processes, some of them killed: never two holders, and nothing stays locked", async () => {
   const report = await stress({
     module: new URL("./open.js", import.meta.url),
     config: collections(),

@@ -21,7 +21,7 @@ beforeEach(() => {
 });
 afterEach(() => vi.unstubAllEnvs());
 
-describe("all ways to the same database", () => {
+describe("every kind of target reaches the same database", () => {
   const [, host, port] = /^(.*):(\d+)$/.exec(emulatorHost);
   const environment = () => {
     vi.stubEnv("FIRESTORE_EMULATOR_HOST", emulatorHost);
@@ -53,7 +53,7 @@ describe("all ways to the same database", () => {
     expect(found.data().lockId).toBe(lockId);
   });
 
-  test("another database is another place", async () => {
+  test("databases are independent", async () => {
     const target = { projectId: PROJECT, databaseId: "other", emulatorHost };
     const db = keep(
       new Firestore({ projectId: PROJECT, databaseId: "other", host, port, ssl: false }),
@@ -76,7 +76,7 @@ describe("all ways to the same database", () => {
   });
 });
 
-describe("refused at once", () => {
+describe("refused when the backend is created", () => {
   const target = { projectId: PROJECT, emulatorHost: "127.0.0.1:1" };
   const refused = {
     "equal collections": () => createFirestoreBackend(target, { collection: "fence_counters" }),
@@ -84,10 +84,12 @@ describe("refused at once", () => {
     "an empty fence collection": () => createFirestoreBackend(target, { fenceCollection: "" }),
     "a path": () => createFirestoreBackend(target, { collection: "a/b" }),
     "a reserved name": () => createFirestoreBackend(target, { fenceCollection: "__a__" }),
-    "a collection that is no text": () => createFirestoreBackend(target, { collection: 7 }),
-    "cleanup that is no boolean": () => createFirestoreBackend(target, { cleanupInIsLocked: "no" }),
+    "a collection that is not a string": () => createFirestoreBackend(target, { collection: 7 }),
+    "cleanup that is not a boolean": () =>
+      createFirestoreBackend(target, { cleanupInIsLocked: "no" }),
     "a timeout of 0": () => createFirestoreBackend(target, { operationTimeoutMs: 0 }),
-    "a timeout that is no number": () => createFirestoreBackend(target, { connectTimeoutMs: NaN }),
+    "a timeout that is not a number": () =>
+      createFirestoreBackend(target, { connectTimeoutMs: NaN }),
     "an emulator without a project": () => createFirestoreBackend({ emulatorHost: "127.0.0.1:1" }),
     "options that cannot be read": () =>
       createFirestoreBackend({
@@ -116,7 +118,7 @@ describe("refused at once", () => {
 });
 
 describe("credentials", () => {
-  // Nobody listens there: whoever gets as far as to connect has usable credentials.
+  // No server listens there. An attempt that fails to connect to it had usable credentials.
   const nowhere = { host: "127.0.0.1", port: 1 };
   const { privateKey } = generateKeyPairSync("rsa", {
     modulusLength: 2048,
@@ -160,7 +162,7 @@ describe("credentials", () => {
     expect(await failure(nowhere, environment)).toBe(reached);
   });
 
-  test("those that cannot be used", async () => {
+  test("unusable credentials", async () => {
     const target = { ...nowhere, projectId: "p" };
     const broken = file("broken.json", { type: "service_account", private_key: privateKey });
     const strange = file("strange.json", { type: "strange" });
@@ -176,7 +178,7 @@ describe("credentials", () => {
     }
   });
 
-  test("none, and no project either: where it was looked for, and what to set", async () => {
+  test("without credentials and a project, the error says where it looked and what to set", async () => {
     const environment = {
       HOME: folder,
       APPDATA: folder,

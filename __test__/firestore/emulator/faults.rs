@@ -1,5 +1,5 @@
-//! A switchboard in front of the Firestore emulator: counts the calls and lets a test make the
-//! next ones fail in the ways a network can.
+//! A layer in front of the Firestore emulator. It records the calls, and makes the next calls fail in
+//! the ways in which a network can fail.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{Request, State as Shared};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -16,17 +16,17 @@ use axum::response::{IntoResponse, Response};
 /// What happens to one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It never reaches the emulator and is never answered.
+    /// The call never reaches the emulator and is never answered.
     Swallow,
-    /// The emulator carries it out; the answer is lost.
+    /// The emulator executes the call, but the answer is lost.
     LoseAnswer,
-    /// The emulator gets it this much later, also when the caller is gone by then.
+    /// The call reaches the emulator this much later, even if the caller has given up by then.
     Late(Duration),
-    /// The emulator never sees it; this gRPC code is the answer.
+    /// The call never reaches the emulator. The answer is this gRPC code.
     Status(u8),
-    /// The emulator never sees it; an answer begins, and nothing more is heard.
+    /// The call never reaches the emulator. The answer begins and never continues.
     Mute,
-    /// The emulator carries it out; the answer claims to be larger than a client takes.
+    /// The emulator executes the call. The answer claims to be larger than a client accepts.
     Oversized,
 }
 
@@ -37,30 +37,29 @@ pub struct Call {
 }
 
 #[derive(Clone, Default)]
-pub struct Faults(Arc<Mutex<Switches>>);
+pub struct Faults(Arc<Mutex<State>>);
 
 #[derive(Default)]
-struct Switches {
+struct State {
     calls: Vec<Call>,
     next: Vec<(String, VecDeque<Fault>)>,
 }
 
 impl Faults {
-    /// The next calls of `method` meet `faults`, one each; later ones pass.
+    /// Injects `faults` into the next calls of `method`, one into each. Later calls pass.
     pub fn set(&self, method: &str, faults: impl IntoIterator<Item = Fault>) {
-        let mut switches = self.lock();
-        switches.next.retain(|(name, _)| name != method);
-        switches
-            .next
-            .push((method.to_owned(), faults.into_iter().collect()));
+        let mut state = self.lock();
+        state.next.retain(|(name, _)| name != method);
+        let faults = faults.into_iter().collect();
+        state.next.push((method.to_owned(), faults));
     }
 
-    /// The calls since the last time this was asked.
+    /// Returns the calls since the last time.
     pub fn take_calls(&self) -> Vec<Call> {
         std::mem::take(&mut self.lock().calls)
     }
 
-    /// Puts the switchboard in front of `routes`.
+    /// Puts this layer in front of `routes`.
     pub fn guard(&self, routes: Router) -> Router {
         routes.layer(from_fn_with_state(self.clone(), pass))
     }
@@ -73,25 +72,25 @@ impl Faults {
             .get(AUTHORIZATION)
             .and_then(|value| value.to_str().ok())
             .map(str::to_owned);
-        let mut switches = self.lock();
-        let fault = switches
+        let mut state = self.lock();
+        let fault = state
             .next
             .iter_mut()
             .find(|(name, _)| *name == method)
             .and_then(|(_, faults)| faults.pop_front());
-        switches.calls.push(Call {
+        state.calls.push(Call {
             method,
             authorization,
         });
         fault
     }
 
-    fn lock(&self) -> MutexGuard<'_, Switches> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn pass(State(faults): State<Faults>, request: Request, next: Next) -> Response {
+async fn pass(Shared(faults): Shared<Faults>, request: Request, next: Next) -> Response {
     match faults.record(&request) {
         None => next.run(request).await,
         Some(Fault::Swallow) => std::future::pending().await,
@@ -100,7 +99,7 @@ async fn pass(State(faults): State<Faults>, request: Request, next: Next) -> Res
             std::future::pending().await
         }
         Some(Fault::Late(delay)) => {
-            // The body is read first: it would be gone with the caller's stream.
+            // The body is read first, because it ends with the caller's stream.
             let (head, body) = request.into_parts();
             let Ok(body) = axum::body::to_bytes(body, 1 << 20).await else {
                 return status(13);

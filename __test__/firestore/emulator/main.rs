@@ -1,11 +1,11 @@
 //! The Firestore emulator of the tests: `firestore_emulator [--host HOST] [--port PORT]`.
 //!
-//! Port 0, the default, means a free one. Prints `listening on HOST:PORT` when it is ready and
-//! runs until its standard input ends or it is killed.
+//! Port 0, the default, is any free port. The emulator prints `listening on HOST:PORT` when it is ready,
+//! and runs until its standard input ends or it is killed.
 //!
-//! Besides the emulator's own endpoints (`POST /reset` empties it):
-//! - `GET /calls`: the names of the gRPC calls since the last time it was asked, as a JSON array;
-//! - `POST /faults/METHOD?FAULT,FAULT…`: what the next calls of that method meet: `swallow`,
+//! Endpoints besides the emulator's own (`POST /reset` deletes all data):
+//! - `GET /calls` returns the names of the gRPC calls since the last request, as a JSON array.
+//! - `POST /faults/METHOD?FAULT,FAULT…` injects faults into the next calls of that method: `swallow`,
 //!   `lose-answer`, `late-MS`, `mute`, `oversized` or `status-CODE` (see `faults.rs`).
 
 mod faults;
@@ -23,15 +23,15 @@ async fn main() -> Result<()> {
     let (host, port) = arguments()?;
     let admin = hidane::Admin::default();
     let faults = Faults::default();
-    let (calls, switches) = (faults.clone(), faults.clone());
+    let (recorded, injected) = (faults.clone(), faults.clone());
     let http = hidane::http_routes(admin.clone())
-        .route("/calls", get(|| async move { call_names(&calls) }))
+        .route("/calls", get(|| async move { call_names(&recorded) }))
         .route(
             "/faults/{method}",
             post(|Path(method): Path<String>, RawQuery(query)| async move {
                 match parse_faults(&query.unwrap_or_default()) {
                     Some(faults) => {
-                        switches.set(&method, faults);
+                        injected.set(&method, faults);
                         StatusCode::NO_CONTENT
                     }
                     None => StatusCode::BAD_REQUEST,
@@ -42,7 +42,7 @@ async fn main() -> Result<()> {
     let listeners = hidane::bind(&host, port).await?;
     let address = listeners
         .first()
-        .ok_or_else(|| Error::other("nothing to listen on"))?
+        .ok_or_else(|| Error::other("no address to listen on"))?
         .local_addr()?;
     println!("listening on {address}");
     hidane::serve(listeners, grpc, http, end_of_input()).await
@@ -86,7 +86,8 @@ fn parse_faults(text: &str) -> Option<Vec<Fault>> {
         .collect()
 }
 
-/// The parent's death ends the input: no emulator outlives the tests that started it.
+/// Waits until the input ends, which happens when the parent process dies. So no emulator outlives the
+/// tests that started it.
 async fn end_of_input() {
     let (ended, end) = tokio::sync::oneshot::channel::<()>();
     std::thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! Locks in Firestore expire by the clients' clocks. The server's answers carry its time, so a clock
-//! that is off is reported, once.
+//! Checks this host's clock against the server's. Locks in Firestore expire by the clients' clocks, so
+//! a clock that is wrong is reported, once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use prost_types::Timestamp;
 
 use crate::backend::Warnings;
 
-/// Clocks of clients may differ by this much.
+/// The difference between clocks that does not matter.
 pub(super) const ALLOWED_OFFSET_MS: u64 = 500;
 
 /// The least difference between this host's clock and the server's.
@@ -37,7 +37,8 @@ impl ClockCheck {
         *self.last.lock()
     }
 
-    /// `server` was taken between the local times `sent_ms` and `received_ms`.
+    /// Compares a time of the server, which was taken between the local times `sent_ms` and
+    /// `received_ms`.
     pub(super) fn observe(&self, sent_ms: u64, server: Option<&Timestamp>, received_ms: u64) {
         let Some(server_ms) = server.and_then(timestamp_ms) else {
             return;
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_is_told_once() {
+    fn an_offset_is_reported_once() {
         let ahead = warnings_for(&[(10_000, 9_499, 10_001), (10_000, 1, 10_001)]);
         assert_eq!(ahead.len(), 1);
         assert!(ahead[0].contains("501 ms ahead of"), "{ahead:?}");

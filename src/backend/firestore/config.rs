@@ -10,18 +10,18 @@ use crate::error::{Error, Result};
 const PRODUCTION: &str = "firestore.googleapis.com";
 const DEFAULT_DATABASE: &str = "(default)";
 
-/// The options. They contain credentials, so there is no `Debug`.
+/// The options. They are not `Debug` because they contain credentials.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FirestoreConfig {
-    /// If `None`, the environment is asked on first use.
+    /// If `None`, it comes from the environment on first use.
     pub(super) project_id: Option<String>,
     pub(super) database_id: Option<String>,
-    /// `host[:port]` of an emulator: no TLS, no credentials.
+    /// The `host[:port]` of an emulator, which is used without TLS and credentials.
     pub(super) emulator_host: Option<String>,
-    /// `host[:port]` of the service, if it is not the usual one.
+    /// The `host[:port]` of the service, if it is not the usual one.
     pub(super) host: Option<String>,
-    /// `false` makes `host` an emulator.
+    /// If `false`, `host` is an emulator.
     pub(super) ssl: Option<bool>,
     /// The content of a credentials file.
     pub(super) credentials: Option<serde_json::Value>,
@@ -103,7 +103,7 @@ impl FirestoreConfig {
         format!("{scheme}://{}", self.authority())
     }
 
-    /// `host[:port]`
+    /// Returns the server's `host[:port]`.
     fn authority(&self) -> &str {
         let host = self.emulator_host.as_ref().or(self.host.as_ref());
         host.map_or(PRODUCTION, |host| bare_host(host))

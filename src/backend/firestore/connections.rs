@@ -1,5 +1,5 @@
-//! The connection, which is made on first use, shared by all operations, and replaced when it may be
-//! broken. While the server is away, each operation keeps trying to connect for a bounded time.
+//! Makes the connection on first use, shares it among all operations, and replaces it if it may be
+//! broken. While the server is away, each operation keeps trying to connect for a limited time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +44,7 @@ pub(super) struct Connection {
     pub(super) client: FirestoreClient<GoogleAuthMiddleware>,
     /// `projects/…/databases/…`
     pub(super) database: String,
-    /// Whether anything came back, so that the server is known to speak Firestore's protocol.
+    /// Whether the server ever answered, so that it is known to speak Firestore's protocol.
     pub(super) has_answered: AtomicBool,
     /// Cancelled if the connection may be broken: it gets no new requests.
     pub(super) abandoned: CancellationToken,
@@ -67,7 +67,7 @@ impl Connections {
         }
     }
 
-    /// Connects if there is no connection.
+    /// Starts an operation. Connects if there is no connection.
     pub(super) async fn session(&self) -> Result<Session<'_>> {
         let connection = self.connection().await?;
         Ok(Session::new(self, connection))
@@ -77,8 +77,8 @@ impl Connections {
         self.connection_since(Instant::now()).await
     }
 
-    /// Keeps trying for `connectTimeoutMs` after `since`, when the operation first found no
-    /// connection.
+    /// Returns the connection. Keeps trying for `connectTimeoutMs` after `since`, when the operation
+    /// first found none.
     pub(super) async fn connection_since(&self, since: Instant) -> Result<Arc<Connection>> {
         let _waiting = Waiting::enter(self);
         let patience = self
@@ -95,7 +95,7 @@ impl Connections {
             .map_err(|error| self.gave_up(error, since))
     }
 
-    /// Adds how long it was tried, unless waiting could not have helped.
+    /// Adds to the error how long the operation tried, unless waiting could not have helped.
     pub(super) fn gave_up(&self, error: Error, since: Instant) -> Error {
         if is_away(&error) || error.code == ErrorCode::NetworkTimeout {
             gave_up_after(error, since.elapsed(), Some("connectTimeoutMs"))
@@ -111,8 +111,8 @@ impl Connections {
             .get_or_insert_with(|| {
                 let (dialer, limit) = (self.dialer.clone(), self.config.connect_timeout());
                 let attempt = async move {
-                    let dialled = timeout(limit, dialer.clone().dial()).await;
-                    dialled.unwrap_or_else(|_| Err(dialer.timed_out()))
+                    let dialed = timeout(limit, dialer.clone().dial()).await;
+                    dialed.unwrap_or_else(|_| Err(dialer.timed_out()))
                 };
                 attempt.boxed().shared()
             })
@@ -162,7 +162,7 @@ impl Connections {
     }
 }
 
-/// An operation that waits for a connection, or for its first answer.
+/// An operation that waits for a connection, or for the first answer on it.
 pub(super) struct Waiting<'a>(&'a Connections);
 
 impl<'a> Waiting<'a> {

@@ -1,7 +1,7 @@
-//! Which credentials this client has. Google's own library makes access tokens from them.
+//! Finds the credentials, from which Google's own library makes access tokens.
 //!
-//! What that library lacks is added here, before it sees the credentials: see [`adapt`] and
-//! [`Guarded`]. The metadata server is asked by [`metadata`](super::metadata).
+//! [`adapt`] and [`Guarded`] work around what that library lacks. [`metadata`](super::metadata) asks the
+//! metadata server.
 
 use std::env;
 use std::io::{self, ErrorKind};
@@ -26,7 +26,7 @@ use super::metadata::MetadataServer;
 use crate::backend::tls;
 use crate::error::{Error, Result};
 
-/// Named by `GOOGLE_APPLICATION_CREDENTIALS`, or where gcloud leaves it.
+/// The file that `GOOGLE_APPLICATION_CREDENTIALS` names, or else the one that gcloud writes.
 const DEFAULT_FILE: &str = "The file with the application default credentials";
 const ALLOW_EXECUTABLES: &str = "GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES";
 const PROJECT_VARIABLES: [&str; 4] = [
@@ -69,7 +69,7 @@ pub(super) async fn credentials(config: &FirestoreConfig) -> Result<Credentials>
     }
 }
 
-/// Returns the project if the options do not name one.
+/// Finds the project if the options do not name one.
 pub(super) async fn project_id() -> Result<String> {
     if let Some(project_id) = PROJECT_VARIABLES.into_iter().find_map(variable) {
         return Ok(project_id);
@@ -98,8 +98,8 @@ fn project_of(credentials: &Value) -> Option<&str> {
         .or_else(|| project_of(credentials.get("source_credentials")?))
 }
 
-/// Returns the content of the file with the application default credentials. Without such a file
-/// the metadata server knows.
+/// Returns the content of the file with the application default credentials. `None` if there is no such
+/// file, so that the metadata server has to be asked.
 async fn application_default() -> Result<Option<Value>> {
     let named = env::var_os("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from);
     let must_exist = named.is_some();
@@ -118,7 +118,7 @@ async fn application_default() -> Result<Option<Value>> {
     }
 }
 
-/// Where `gcloud auth application-default login` leaves it.
+/// Returns the path of the file that `gcloud auth application-default login` writes.
 fn well_known_file() -> Option<PathBuf> {
     let folder = if cfg!(windows) {
         PathBuf::from(env::var_os("APPDATA")?)
@@ -134,7 +134,7 @@ async fn read_file(path: PathBuf) -> io::Result<Vec<u8>> {
         .map_err(io::Error::other)?
 }
 
-/// `what` names where the content is from, for messages.
+/// Makes credentials from the content of a file. `what` names the file or option in messages.
 async fn from_content(mut content: Value, what: &str) -> Result<Credentials> {
     let scopes = GCP_DEFAULT_SCOPES.iter();
     adapt(&mut content)?;
@@ -171,18 +171,16 @@ async fn from_content(mut content: Value, what: &str) -> Result<Credentials> {
 }
 
 fn malformed(what: &str) -> Error {
-    no_credentials(&format!(
-        "{what} lacks a field, or a field is not what it should be"
-    ))
+    no_credentials(&format!("{what} lacks a field, or a field is malformed"))
 }
 
-/// Makes up for what Google's library does not do with these credentials.
+/// Changes credentials so that Google's library accepts them and can use them.
 fn adapt(content: &mut Value) -> Result<()> {
     let Some(fields) = content.as_object_mut() else {
         return Ok(());
     };
     match fields.get("type").and_then(Value::as_str) {
-        // Google's JavaScript clients need only the e-mail address and the key.
+        // Google's JavaScript clients only need the email address and the key.
         None | Some("service_account") => {
             for optional in ["private_key_id", "project_id"] {
                 fields.entry(optional).or_insert_with(|| json!(""));
@@ -194,7 +192,7 @@ fn adapt(content: &mut Value) -> Result<()> {
                 return Ok(());
             };
             if source.get("environment_id").is_some() && aws_keys_are_in_environment() {
-                // AWS Lambda has no instance metadata server that could hand out a session.
+                // AWS Lambda has no instance metadata server, and the library would ask it for a session.
                 source["imdsv2_session_token_url"] = Value::Null;
             }
             if let Some(executable) = source.get_mut("executable") {
@@ -218,7 +216,8 @@ fn aws_keys_are_in_environment() -> bool {
         && variable("AWS_SECRET_ACCESS_KEY").is_some()
 }
 
-/// Returns what [Google promises](https://google.aip.dev/auth/4117) to executables, as `NAME=value`.
+/// Returns the variables that [Google promises](https://google.aip.dev/auth/4117) to executables, as
+/// `NAME=value`.
 fn executable_environment(account: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let email = |url: &Value| {
@@ -247,18 +246,18 @@ fn executable_environment(account: &Value) -> Vec<String> {
     ]
     .into_iter()
     .filter_map(|(name, value)| Some(format!("GOOGLE_EXTERNAL_ACCOUNT_{name}={}", value?)))
-    // The command line is split at white space.
+    // The library splits the command at white space.
     .filter(|variable| !variable.contains(char::is_whitespace))
     .collect()
 }
 
-/// Google's library starts the executable with this process's environment only, so `env` adds the
-/// rest. Windows has no such program.
+/// Adds `env` with the variables to the command, since Google's library starts the executable with this
+/// process's environment only. Windows has no such program.
 fn adapt_executable(executable: &mut Value, environment: &[String]) -> Result<()> {
     let has_output = executable.get("output_file").is_some_and(Value::is_string);
     if !has_output && variable(ALLOW_EXECUTABLES).as_deref() != Some("1") {
         return Err(no_credentials(&format!(
-            "The executable of the credential source is only run when {ALLOW_EXECUTABLES} is 1"
+            "The executable of the credential source is only run if {ALLOW_EXECUTABLES} is 1"
         )));
     }
     if cfg!(unix)
@@ -269,13 +268,13 @@ fn adapt_executable(executable: &mut Value, environment: &[String]) -> Result<()
     Ok(())
 }
 
-/// A variable of the environment, unless it is empty.
+/// Returns a variable of the environment. `None` if it is empty.
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Google's library panics where a token server names a time in the past, and where the system has
-/// no root certificates. Here that is an error like any other.
+/// Turns a panic of Google's library into an error. It panics if a token expired in the past, and if the
+/// system has no root certificates.
 #[derive(Debug)]
 struct Guarded(Credentials);
 
@@ -298,7 +297,7 @@ impl CredentialsProvider for Guarded {
     }
 }
 
-/// What emulators expect instead of credentials.
+/// The token that emulators expect. It gives full access.
 #[derive(Debug)]
 struct Owner(EntityTag);
 

@@ -1,4 +1,4 @@
-//! Opens the functions that read foreign data to the fuzz targets.
+//! Exposes the functions that read foreign data to the fuzz targets.
 
 use std::time::Duration;
 

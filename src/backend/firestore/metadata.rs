@@ -1,7 +1,7 @@
-//! The metadata server of Google Cloud, which tells programs that run there who they are.
+//! Gets access tokens and the project from Google Cloud's metadata server.
 //!
-//! Google's library asks it too, but through the proxies of the environment, which cannot reach it
-//! and must not see its tokens, and not at all where the system has no root certificates.
+//! Google's library can do this too. But it asks through the proxies of the environment, which cannot
+//! reach the server and must not see its tokens, and it panics if the system has no root certificates.
 
 use std::env;
 use std::fmt;
@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 const USUAL_HOST: &str = "metadata.google.internal";
 const FLAVOR: &str = "metadata-flavor";
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// The server has a new token from five minutes before the old one expires.
+/// The server issues a new token from five minutes before the old one expires.
 const RENEW_BEFORE_EXPIRY: Duration = Duration::from_secs(240);
 const RENEW_PAUSE: Duration = Duration::from_secs(10);
 
@@ -70,7 +70,9 @@ impl MetadataServer {
             .tls_certs_only([])
             .timeout(REQUEST_TIMEOUT)
             .build()
-            .map_err(|_| Error::internal("There is no HTTP client for the metadata server"))?;
+            .map_err(|_| {
+                Error::internal("The HTTP client for the metadata server could not be set up")
+            })?;
         Ok(Self {
             host,
             http,
@@ -80,7 +82,7 @@ impl MetadataServer {
 
     pub(super) async fn project_id(&self) -> Result<String, MetadataError> {
         let answer = self.ask("project/project-id").await?;
-        // A page of somebody else, as of a network that wants a login first, is no answer.
+        // Another server may have answered, such as a network that asks for a login first.
         let is_google = answer
             .headers()
             .get(FLAVOR)
@@ -94,7 +96,7 @@ impl MetadataServer {
     async fn new_token(&self) -> Result<Token, MetadataError> {
         let scopes = GCP_DEFAULT_SCOPES.join(",");
         let path = format!("instance/service-accounts/default/token?scopes={scopes}");
-        // The token's life is counted from before the request, to be on the safe side.
+        // The token's life is counted from before the request: it may expire early here, but never late.
         let asked_at = Instant::now();
         let answer = self.ask(&path).await?.bytes().await;
         let answer = answer.map_err(|_| self.unreadable())?;
@@ -122,7 +124,7 @@ impl MetadataServer {
                 token_server_failed(&format!("the metadata server {}", self.host), &error);
             let by_status = |status: reqwest::StatusCode| status.is_server_error();
             MetadataError {
-                // Where there is a metadata server, its name is known.
+                // An unknown name means that there is no metadata server.
                 transient: error
                     .status()
                     .map_or(reason != Reason::HostNotFound, by_status),
@@ -134,14 +136,14 @@ impl MetadataServer {
     fn unreadable(&self) -> MetadataError {
         MetadataError {
             transient: false,
-            text: format!("What answers at {} is not a metadata server", self.host),
+            text: format!("The server at {} is not a metadata server", self.host),
         }
     }
 }
 
 impl CredentialsProvider for MetadataServer {
-    /// The first caller that finds the token about to expire renews it. A failure counts once the
-    /// old token has expired.
+    /// The first caller that finds the token about to expire renews it. If that fails, the old token is
+    /// used until it expires.
     async fn headers(
         &self,
         extensions: Extensions,
@@ -174,10 +176,11 @@ impl CredentialsProvider for MetadataServer {
     }
 }
 
-/// A sentence without its full stop, with nothing of a credential or of an answer in it.
+/// Why the metadata server gave no answer: a sentence without its full stop, and without any part of a
+/// credential or an answer.
 #[derive(Debug, Clone)]
 pub(super) struct MetadataError {
-    /// Whether it may pass by itself.
+    /// Whether a later attempt may succeed.
     pub(super) transient: bool,
     text: String,
 }

@@ -1,4 +1,4 @@
-//! Reports which database is used, and whether this host's clock agrees with the server's.
+//! Describes which database is used, and whether this host's clock agrees with the server's.
 
 use super::clock::{ALLOWED_OFFSET_MS, Offset};
 use super::config::FirestoreConfig;
@@ -41,7 +41,7 @@ mod tests {
     use crate::backend::report::Verdict;
 
     #[test]
-    fn a_clock_that_is_off_is_an_error() {
+    fn a_wrong_clock_is_an_error() {
         let config: FirestoreConfig = serde_json::from_str("{}").unwrap();
         let clock = |ms| {
             let offset = Offset {

@@ -1,4 +1,4 @@
-//! The stored format: which documents a key uses and what is in them.
+//! The stored documents of a key, and how to read and write them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl Snapshot {
     pub(crate) fn found(document: Document) -> Self {
         Self {
             name: document.name,
-            // A server always sends it. With a default in its place every conditional write fails.
+            // A server always sends it. If it did not, every conditional write would fail.
             version: Some(document.update_time.unwrap_or_default()),
             fields: document.fields,
         }
@@ -80,7 +80,7 @@ impl Snapshot {
         }
     }
 
-    /// A whole number from 0 to 2^53; JavaScript clients may have stored it as a double.
+    /// Returns a whole number from 0 to 2^53. JavaScript clients may have stored it as a double.
     fn number(&self, field: &str) -> Option<u64> {
         const EXACT: f64 = 9_007_199_254_740_992.0;
         match self.fields.get(field)?.value_type.as_ref()? {
@@ -92,7 +92,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns when the lock in this document expires. A document without a readable expiry is no
+    /// Returns when the lock in this document expires. A document without a readable expiry is not a
     /// lock, since it would never expire.
     pub(crate) fn expires_at_ms(&self) -> Option<u64> {
         self.number("expiresAtMs")
@@ -125,8 +125,8 @@ impl Snapshot {
         self.holder() == Some(lock_id.as_str())
     }
 
-    /// Returns the last fence that was handed out, or 0 if there is no counter yet. A counter that
-    /// cannot be read is an error: starting again would repeat fences.
+    /// Returns the last fence of this counter, or 0 if there is no counter yet. A counter that cannot be
+    /// read is an error, because starting from zero would repeat fences.
     pub(crate) fn counter(&self) -> Result<u64> {
         if self.version.is_none() {
             return Ok(0);
@@ -140,7 +140,7 @@ impl Snapshot {
         };
         counter.ok_or_else(|| {
             Error::internal(
-                "The fence counter document of this key was changed by something else: its field `fence` is not a number. Restore it to a value above the last fence that was used",
+                "The fence counter document of this key was changed by another program: its field `fence` is not a number. Restore it to a value above the last fence that was used",
             )
         })
     }
@@ -148,7 +148,7 @@ impl Snapshot {
     pub(crate) fn record(&self) -> Result<LockRecord> {
         let damaged = || {
             Error::internal(
-                "The lock document was changed by something else: a field is missing or of the wrong type",
+                "The lock document was changed by another program: a field is missing or of the wrong type. Wait until it expires, or release it by force",
             )
         };
         let lock_id = self.holder().ok_or_else(damaged)?;
@@ -189,7 +189,7 @@ pub(crate) fn counter_document(name: String, fence: Fence, key: &str) -> Documen
     )
 }
 
-/// A document for an update of that one field.
+/// Returns a document with only the expiry, for an update of that field.
 pub(crate) fn expiry_document(name: String, expires_at_ms: u64) -> Document {
     document(name, [("expiresAtMs", number(expires_at_ms))])
 }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_no_document_ids_are_hashed() {
+    fn keys_that_cannot_be_document_ids_are_hashed() {
         for key in ["/", "a/b", "../x", ".", "..", "____", "__x__", "__/__"] {
             let ids = ids(key);
             assert_eq!(ids.lock.len(), 22, "{key}");

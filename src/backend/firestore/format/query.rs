@@ -11,10 +11,10 @@ use firestore::gcloud_sdk::google::firestore::v1::{Cursor, StructuredQuery, Valu
 use super::document::text;
 use crate::lock::LockId;
 
-/// A query returns at most this many documents with one lockId; the rest are for the next one.
+/// The most documents with one lockId that a query returns. The next query returns the rest.
 const MAX_DUPLICATES: i32 = 100;
 
-/// Selects all documents with this lockId. There is one, unless something else wrote to them.
+/// Selects all documents with this lockId. There is one, unless another program wrote to the collection.
 pub(crate) fn with_lock_id(collection: &str, lock_id: LockId) -> StructuredQuery {
     StructuredQuery {
         r#where: Some(Filter {

@@ -36,7 +36,7 @@ fn with(content: Value) -> FirestoreConfig {
     }
 }
 
-/// The headers of a call, or why there are none.
+/// Returns the headers of a call, or why there are none.
 async fn headers(config: FirestoreConfig) -> Result<Arc<HeaderMap>> {
     tls::install_provider();
     headers_of(credentials(&config).await?).await
@@ -79,7 +79,7 @@ async fn a_service_account_key_signs_tokens() {
 }
 
 #[tokio::test]
-async fn a_key_file_and_a_key_without_its_id_will_do() {
+async fn a_key_file_needs_only_the_email_address_and_the_key() {
     let mut key = service_account_key();
     key.as_object_mut()
         .unwrap()
@@ -190,7 +190,7 @@ async fn a_workload_identity_is_exchanged_and_impersonates() {
 }
 
 #[tokio::test]
-async fn unusable_credentials_are_told_without_quoting_them() {
+async fn errors_about_unusable_credentials_do_not_quote_them() {
     for (content, code) in [
         (
             json!({"type": "service_account", "private_key": "SECRET"}),
@@ -253,7 +253,7 @@ fn says(error: &Error, code: ErrorCode, parts: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_token_server_that_gives_no_token() {
+async fn the_error_of_a_token_server_that_returns_no_token() {
     let away = headers(user_of("http://user:SECRET@127.0.0.1:1/token")).await;
     let parts = ["No access token for Firestore (here)", "127.0.0.1:1"];
     let error = away.unwrap_err();
@@ -275,9 +275,9 @@ async fn a_token_server_that_gives_no_token() {
     says(&unreadable.unwrap_err(), ErrorCode::AuthFailed, &[]);
 }
 
-/// Google's library panics then.
+/// Google's library panics in this case.
 #[tokio::test]
-async fn a_token_that_ends_in_the_past_is_an_error() {
+async fn a_token_that_expired_in_the_past_is_an_error() {
     let ended = json!({"accessToken": "SECRET", "expireTime": "2001-01-01T00:00:00Z"}).to_string();
     let server = TokenServer::start(move |_| (200, ended.clone())).await;
     let config = with(json!({
@@ -293,7 +293,7 @@ async fn a_token_that_ends_in_the_past_is_an_error() {
 }
 
 #[tokio::test]
-async fn the_metadata_server_tells_a_token_and_the_project() {
+async fn the_metadata_server_returns_a_token_and_the_project() {
     tls::install_provider();
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let server = TokenServer::start(|asked| {
@@ -305,7 +305,7 @@ async fn the_metadata_server_tells_a_token_and_the_project() {
         let scope = "https://www.googleapis.com/auth/cloud-platform";
         assert_eq!(asked.path, format!("{path}{scope}"));
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        // The second one is of use for its whole life, the first for none of it.
+        // The first token is expired at once, the second is valid for an hour.
         let life = if count == 0 { 0 } else { 3_600 };
         (200, TokenServer::token_for(&count.to_string(), life))
     })
@@ -320,7 +320,7 @@ async fn the_metadata_server_tells_a_token_and_the_project() {
 }
 
 #[tokio::test]
-async fn what_is_no_metadata_server_is_told() {
+async fn something_else_than_a_metadata_server_is_an_error() {
     tls::install_provider();
     let server = TokenServer::start(|_| (200, "SECRET".to_owned())).await;
     let metadata = MetadataServer::at(server.host.clone()).unwrap();

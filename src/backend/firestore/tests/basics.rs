@@ -57,7 +57,7 @@ async fn locks_of_others_are_found_by_their_id() {
     let extended = two.extend(held.lock_id, ttl(60_000)).await.unwrap();
     assert!(matches!(extended, ExtendOutcome::Extended { .. }));
     assert_eq!(server.calls(), ["RunQuery", "Commit"]);
-    // What `one` knows is out of date now; it notices and looks again.
+    // What `one` remembers is out of date now. It notices and reads the document again.
     let released = one.release(held.lock_id.into()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Released);
     assert_eq!(server.calls(), ["Commit", "BatchGetDocuments", "Commit"]);
@@ -72,7 +72,7 @@ async fn an_expired_lock_is_replaced_and_stays_lost() {
     let server = Server::start().await;
     let (one, two) = (server.backend(), server.backend());
     let held = acquire(&one, "a", 500).await.unwrap().unwrap();
-    // Within the tolerance it still counts.
+    // Within the tolerance the lock still counts as held.
     assert!(acquire(&two, "a", 1).await.unwrap().is_none());
     sleep_ms(1600).await;
     assert!(!one.is_locked(&key("a")).await.unwrap());
@@ -92,7 +92,7 @@ async fn an_expired_lock_is_replaced_and_stays_lost() {
 }
 
 #[tokio::test]
-async fn a_refused_attempt_tells_when_the_lock_ends() {
+async fn a_refused_attempt_returns_when_the_lock_expires() {
     let server = Server::start().await;
     let (one, two) = (server.backend(), server.backend());
     let held = acquire(&one, "a", 2_000).await.unwrap().unwrap();
@@ -105,13 +105,13 @@ async fn a_refused_attempt_tells_when_the_lock_ends() {
     one.extend(held.lock_id, ttl(60_000)).await.unwrap();
     assert!(refused(&two, "a").await > Duration::from_secs(59));
     one.extend(held.lock_id, ttl(1)).await.unwrap();
-    // In time means: an attempt then succeeds.
+    // An attempt after that time succeeds.
     tokio::time::sleep(refused(&two, "a").await).await;
     assert!(acquire(&two, "a", 1_000).await.unwrap().is_some());
 }
 
 #[tokio::test]
-async fn any_key_will_do() {
+async fn every_key_can_be_locked() {
     let server = Server::start().await;
     let (one, two) = (server.backend(), server.backend());
     let long = "\u{10FFFF}".repeat(128);
@@ -147,7 +147,7 @@ async fn any_key_will_do() {
 }
 
 #[tokio::test]
-async fn databases_and_collections_are_apart() {
+async fn databases_and_collections_are_independent() {
     let server = Server::start().await;
     let usual = server.backend();
     let named = server.backend_with(|config| config.database_id = Some("named".to_owned()));
@@ -162,7 +162,7 @@ async fn databases_and_collections_are_apart() {
 }
 
 #[tokio::test]
-async fn is_locked_cleans_up_only_when_told_to_and_only_what_is_long_over() {
+async fn is_locked_cleans_up_only_if_configured_and_only_long_expired_locks() {
     let server = Server::start().await;
     let plain = server.backend();
     let cleaning = server.backend_with(|config| config.cleanup_in_is_locked = true);
@@ -178,7 +178,7 @@ async fn is_locked_cleans_up_only_when_told_to_and_only_what_is_long_over() {
     while server.calls() != ["Commit"] {
         sleep_ms(5).await;
     }
-    // Gone, not just expired, and the counter goes on.
+    // The document is gone, not just expired, and the counter continues.
     let released = cleaning.release(held.lock_id.into()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Missed(Miss::NotFound));
     let next = acquire(&plain, "a", 1).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Documents that something else wrote.
+//! Documents that another program wrote.
 
 use ValueType::{DoubleValue, IntegerValue, NullValue, StringValue};
 use firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
@@ -161,7 +161,7 @@ async fn a_live_document_with_other_fields_damaged_still_locks() {
 }
 
 #[tokio::test]
-async fn a_list_passes_over_what_is_no_lock_and_says_what_it_cannot_read() {
+async fn a_list_skips_documents_that_are_no_locks_and_fails_on_unreadable_locks() {
     let server = Server::start().await;
     let backend = server.backend();
     put_lock(&backend, "a", LockId::generate(), 30_000).await;
@@ -172,14 +172,14 @@ async fn a_list_passes_over_what_is_no_lock_and_says_what_it_cannot_read() {
     put(&backend, "locks/d", &[("expiresAtMs", in_ms(30_000))]).await;
     let error = backend.list(None, 10).await.err().unwrap();
     assert_eq!(error.code, ErrorCode::Internal);
-    // Whatever it is, it can be taken away.
+    // A lock that cannot be read can still be released by force.
     assert!(backend.force_release(&key("d")).await.unwrap());
     assert!(!backend.force_release(&key("b")).await.unwrap());
     assert_eq!(backend.list(None, 10).await.unwrap().locks.len(), 1);
 }
 
 #[tokio::test]
-async fn a_damaged_counter_never_starts_again() {
+async fn a_damaged_counter_never_starts_from_zero() {
     let server = Server::start().await;
     let backend = server.backend();
     let damaged: [&[(&str, ValueType)]; 6] = [
@@ -200,7 +200,7 @@ async fn a_damaged_counter_never_starts_again() {
 }
 
 #[tokio::test]
-async fn counters_go_on_to_the_limit_and_no_further() {
+async fn counters_continue_up_to_the_limit() {
     let server = Server::start().await;
     let backend = server.backend();
     for (counter, next) in [

@@ -1,4 +1,4 @@
-//! Looking around: all locks, and taking one away.
+//! Listing locks, and releasing them by force.
 
 use super::damage::put_lock;
 use super::firestore_faults::Fault;
@@ -7,7 +7,7 @@ use crate::backend::firestore::FirestoreBackend;
 use crate::backend::{Backend, LockRecord, LookupQuery, Miss, ReleaseOutcome};
 use crate::lock::LockId;
 
-/// All pages: how many locks each had, and the locks.
+/// Reads all pages. Returns how many locks each had, and the locks.
 async fn list(backend: &FirestoreBackend, limit: usize) -> (Vec<usize>, Vec<LockRecord>) {
     let (mut sizes, mut locks) = (Vec::new(), Vec::new());
     let mut after = None;
@@ -52,7 +52,7 @@ async fn every_live_lock_is_listed_once() {
 }
 
 #[tokio::test]
-async fn a_lock_is_taken_away_and_its_counter_stays() {
+async fn a_forced_release_keeps_the_counter() {
     let server = Server::start().await;
     let (one, two) = (server.backend(), server.backend());
     assert!(!two.force_release(&key("a")).await.unwrap());
@@ -66,13 +66,13 @@ async fn a_lock_is_taken_away_and_its_counter_stays() {
     let next = acquire(&two, "a", 30_000).await.unwrap().unwrap();
     assert_eq!(next.fence.value(), 2);
 
-    // An expired one is nobody's to lose.
+    // An expired lock is not held by anybody.
     put_lock(&two, "b", LockId::generate(), -5_000).await;
     assert!(!two.force_release(&key("b")).await.unwrap());
 }
 
 #[tokio::test]
-async fn a_lock_that_changes_meanwhile_is_looked_at_again() {
+async fn a_forced_release_is_repeated_if_the_lock_changes_meanwhile() {
     let server = Server::start().await;
     let backend = server.backend();
     acquire(&backend, "a", 30_000).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! A server that gives out tokens, and remembers what it was asked.
+//! A token server that records the requests that it received.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,7 @@ pub struct Asked {
 }
 
 impl TokenServer {
-    /// `answer`: status and body.
+    /// Starts a server whose answers, status and body, come from `answer`.
     pub async fn start<F>(answer: F) -> Self
     where
         F: Fn(&Asked) -> (u16, String) + Clone + Send + Sync + 'static,

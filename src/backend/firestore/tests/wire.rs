@@ -1,4 +1,4 @@
-//! A wire to the emulator that can be cut.
+//! A proxy in front of the emulator whose connections a test can cut.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ impl Wire {
         wire
     }
 
-    /// New connections go there.
+    /// Sends new connections to this server.
     pub(super) fn lead_to(&self, server: &str) {
         *self.state.server.lock().unwrap() = server.to_owned();
     }
@@ -43,7 +43,7 @@ impl Wire {
         std::mem::take(&mut *self.state.cut.lock().unwrap()).cancel();
     }
 
-    /// No connection lasts until it is up again.
+    /// While the wire is down, it closes every new connection at once.
     pub(super) fn set_down(&self, is_down: bool) {
         self.state.is_down.store(is_down, Ordering::SeqCst);
         self.cut();
