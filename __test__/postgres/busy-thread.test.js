@@ -1,5 +1,5 @@
-// What happens while the JavaScript thread is busy, after the server has ended connections, and when
-// a program or a worker ends: over plain connections, TLS and a Unix socket.
+// A busy JavaScript thread, connections that the server closes, and the end of a program or worker: over
+// plain connections, TLS and a Unix socket.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { startPostgres } from "../../scripts/servers.mjs";
@@ -62,7 +62,7 @@ describe.each(Object.keys(WAYS))("%s", (way) => {
 
   busyThread(() => backend);
 
-  test("a heartbeat goes on while the thread is busy", async () => {
+  test("heartbeats continue while the thread is busy", async () => {
     const lost = await lock(
       backend,
       ({ signal }) => {
@@ -74,7 +74,7 @@ describe.each(Object.keys(WAYS))("%s", (way) => {
     expect(lost).toBe(false);
   });
 
-  test("connections that the server ends are replaced", async () => {
+  test("connections that the server closes are replaced", async () => {
     await server().psql(
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '${names.tableName}'`,
     );
@@ -85,7 +85,7 @@ describe.each(Object.keys(WAYS))("%s", (way) => {
   });
 });
 
-test("a program ends by itself, and so does a worker in the middle of a request", async () => {
+test("an open backend does not keep a program alive, nor a worker that ends during a request", async () => {
   const { code, stdout, stderr } = await run(`
     import { once } from "node:events";
     import { Worker } from "node:worker_threads";

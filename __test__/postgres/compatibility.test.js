@@ -1,4 +1,4 @@
-// Both implementations on the same tables.
+// This package and another implementation of the format on the same tables.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -32,7 +32,7 @@ const keys = [
 ];
 
 describe.each(keys)("key %j", (key) => {
-  test("the other sees the lock, honours it, extends and releases it", async () => {
+  test("the other implementation sees, respects, extends and releases a lock of ours", async () => {
     for (const [one, other] of [
       [ours, theirs],
       [theirs, ours],
@@ -77,12 +77,12 @@ async function compete(key, workers, inside = () => new Promise(setImmediate)) {
   };
   await Promise.all(workers.map(work));
   expect(overlap.violations).toEqual([]);
-  // In order, none twice and none left out.
+  // In order, without duplicates or gaps.
   const expected = fences.map((_, index) => String(index + 1).padStart(15, "0"));
   expect(fences).toEqual(expected);
 }
 
-test("both together: never two inside, and no fence is handed out twice or lost", async () => {
+test("both together never hold a lock at once, and each fence is granted once", async () => {
   await compete("together", [
     [ours, 100],
     [ours, 100],
@@ -95,7 +95,7 @@ test("both together: never two inside, and no fence is handed out twice or lost"
 const someTime = () => sleep(Math.random() * 100);
 const slow = () => createSecond(sql, { ...names, pause: someTime });
 
-test("the same when the other is slow", async () => {
+test("both together, while the other implementation is slow", async () => {
   const workers = [
     [ours, 20],
     [ours, 20],
@@ -105,7 +105,7 @@ test("the same when the other is slow", async () => {
   await compete("slowly", workers, someTime);
 }, 120_000);
 
-test("the same when an application holds the advisory lock of the other now and then", async () => {
+test("both together, while an application sometimes holds the advisory lock of the other implementation", async () => {
   const key = "application";
   let done = false;
   const application = async () => {
@@ -128,14 +128,14 @@ test("the same when an application holds the advisory lock of the other now and 
   await Promise.all([competing, application()]);
 }, 120_000);
 
-test("one that has looked at the key before ours comes stores its lock", async () => {
+test("an implementation that looked at the key before our acquire stores its lock", async () => {
   const key = "turn";
   const paused = deferred();
   const looked = deferred();
   let pauses = 0;
   const other = createSecond(sql, {
     ...names,
-    // The second pause comes after it has seen that there is no row.
+    // The second pause begins after it has seen that there is no row.
     pause: () => ++pauses === 2 && (looked.resolve(), paused.promise),
   });
   const acquiring = other.acquire({ key, ttlMs });
@@ -153,11 +153,11 @@ describe("holder labels", () => {
     SELECT column_name, data_type, is_nullable FROM information_schema.columns
     WHERE table_name = ${tableName} ORDER BY ordinal_position`;
 
-  test("are in a column of their own, which others need not know of", async () => {
+  test("are in a column of their own, which other implementations need not know", async () => {
     const names = tables();
     const plain = await open(names);
     const before = await columns(names.tableName);
-    // On tables that are in use.
+    // The column is added while the tables are in use.
     const held = await plain.acquire({ key: "held", ttlMs });
     const labelled = await open({ ...names, holderLabel: LABEL });
     const added = { column_name: "holder_label", data_type: "text", is_nullable: "YES" };
@@ -175,7 +175,7 @@ describe("holder labels", () => {
     await Promise.all([plain.close(), labelled.close()]);
   });
 
-  test("are not taken for those of another implementation that took the row over", async () => {
+  test("are ignored after another implementation has replaced the row", async () => {
     const names = tables();
     const labelled = await open({ ...names, holderLabel: LABEL });
     const other = createSecond(sql, names);
@@ -193,7 +193,7 @@ describe("holder labels", () => {
     await labelled.close();
   });
 
-  test("without the column say what to do, and work as soon as it is there", async () => {
+  test("without the column fail with a message that says what to do, and work once it exists", async () => {
     const names = tables();
     await setupSchema(process.env.POSTGRES_URL, names);
     const labelled = createPostgresBackend(process.env.POSTGRES_URL, {

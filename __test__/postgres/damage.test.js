@@ -1,4 +1,4 @@
-// Rows that this library has not written, and databases that object.
+// Rows that this package did not write, and databases that refuse data.
 
 import { inspect } from "node:util";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
@@ -36,7 +36,7 @@ test.each([
   expect(await rows()).toEqual(before);
 });
 
-test("times from before 1970 are simply expired", async () => {
+test("times before 1970 count as expired", async () => {
   const held = await backend.acquire({ key: "k", ttlMs });
   await sql`UPDATE ${locks} SET expires_at_ms = -9223372036854775808`;
   expect(await backend.isLocked({ key: "k" })).toBe(false);
@@ -48,7 +48,7 @@ test("times from before 1970 are simply expired", async () => {
   });
 });
 
-test("a lockId that was moved to another row opens only that row", async () => {
+test("a lockId that was moved to another row gives access to that row only", async () => {
   const [a, b] = [
     await backend.acquire({ key: "a", ttlMs }),
     await backend.acquire({ key: "b", ttlMs }),
@@ -59,7 +59,7 @@ test("a lockId that was moved to another row opens only that row", async () => {
   expect(await a.release()).toEqual({ ok: true });
 });
 
-test("the last fence is handed out, the one after it is not, and nothing is written", async () => {
+test("the last fence is granted; after it an acquire fails and writes nothing", async () => {
   const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
   try {
     const last = BigInt(FENCE_THRESHOLDS.MAX) - 1n;
@@ -77,7 +77,7 @@ test("the last fence is handed out, the one after it is not, and nothing is writ
   }
 });
 
-test("what the database says about the data is not passed on", async () => {
+test("the database's messages about data do not reach the caller", async () => {
   const key = "very-secret-key";
   const held = await backend.acquire({ key, ttlMs });
   const objections = {

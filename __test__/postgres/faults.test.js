@@ -1,4 +1,4 @@
-// A server that is gone, killed, silent, full or stuck.
+// A server that is down, killed, silent, full or blocked.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPostgresBackend, setupSchema } from "../../js/postgres.js";
@@ -26,7 +26,7 @@ const again = (operation, codes) =>
     }),
   );
 
-test("nobody there", async () => {
+test("a server that is down is unavailable", async () => {
   const url = `postgres://u@127.0.0.1:${await freePort()}/d`;
   const backend = createPostgresBackend(url, { connectTimeoutMs: 1_000 });
   const since = performance.now();
@@ -46,7 +46,7 @@ test("nobody there", async () => {
   await backend.close();
 });
 
-test("killed and restarted in the middle of the load", async () => {
+test("a server that is killed and restarted under load", async () => {
   const backend = await open({ url: server.url });
   const overlap = new OverlapChecker();
   const codes = new Set();
@@ -86,7 +86,7 @@ test("killed and restarted in the middle of the load", async () => {
   await backend.close();
 }, 60_000);
 
-test("5,000 operations in flight when the server dies: all end, none leaves a lock", async () => {
+test("5,000 operations in flight when the server dies all end, and none leaves a lock", async () => {
   const backend = await open({ url: server.url });
   await backend.isLocked({ key: "warm" });
   const sql = connect(server.url, { max: 1 });
@@ -100,7 +100,7 @@ test("5,000 operations in flight when the server dies: all end, none leaves a lo
   };
   start(4_000);
   await Promise.race(operations);
-  // However fast the server is, those that start now are still waiting when it dies.
+  // Operations that start now still wait when the server dies, however fast it is.
   await stranger`BEGIN`;
   await stranger`LOCK TABLE syncguard_locks`;
   start(1_000);
@@ -146,7 +146,7 @@ test("terminated connections are replaced", async () => {
   await backend.close();
 });
 
-describe("a server that stands still", () => {
+describe("a server that is suspended", () => {
   test("is a NetworkTimeout, for new and for old connections, and works again", async () => {
     const options = { operationTimeoutMs: 500, connectTimeoutMs: 500 };
     const old = await open({ url: server.url, ...options });
@@ -210,7 +210,7 @@ describe("a server that stands still", () => {
   });
 });
 
-describe("somebody else holds what is needed", () => {
+describe("another session holds a database lock", () => {
   test.each([
     [
       "the turn of the key",
@@ -231,7 +231,7 @@ describe("somebody else holds what is needed", () => {
       expect(error.message).toContain("pg_locks");
       expect(error.context.sqlstate).toBe("55P03");
       expect(performance.now() - since).toBeLessThan(1_000 + NOISE_MS);
-      // More than the pool has: those who wait for a connection time out too.
+      // More than the pool has connections: operations that wait for one time out too.
       const many = Array.from({ length: 20 }, () => backend.acquire({ key: "stuck", ttlMs }));
       for (const one of await Promise.allSettled(many)) {
         expect(one.reason.code).toBe("NetworkTimeout");
@@ -279,7 +279,7 @@ test("a full server is RateLimited", async () => {
   await backend.close();
 });
 
-test("a server that only reads says so", async () => {
+test("a read-only server is reported as such", async () => {
   const backend = createPostgresBackend(
     `${server.url}?options=-c%20default_transaction_read_only=on`,
   );
@@ -290,7 +290,7 @@ test("a server that only reads says so", async () => {
   await backend.close();
 });
 
-test("connections that nobody needs are closed, and made again when they are", async () => {
+test("idle connections are closed and opened again when needed", async () => {
   const url = `${server.url}?application_name=idle`;
   const backend = await open({ url, poolSize: 3, idleTimeoutMs: 200 });
   const keys = ["a", "b", "c", "d", "e", "f"];
@@ -303,7 +303,7 @@ test("connections that nobody needs are closed, and made again when they are", a
   await until(async () => (await count()) === "0");
 });
 
-test("a release that is repeated, as after a lost answer, does no harm", async () => {
+test("a release may be repeated, for example after a lost answer", async () => {
   const names = tables();
   const backend = await open({ url: server.url, ...names });
   const held = await backend.acquire({ key: "k", ttlMs });

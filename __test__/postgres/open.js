@@ -1,4 +1,4 @@
-// Backends on the PostgreSQL server of the test run, or on another.
+// Opens backends on the PostgreSQL server of the test run or on another one.
 
 import { randomBytes } from "node:crypto";
 import postgres from "postgres";

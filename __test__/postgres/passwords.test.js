@@ -1,4 +1,4 @@
-// Passwords that a function returns: it is called for each new connection.
+// Passwords that a function returns. It is called for each new connection.
 
 import { inspect } from "node:util";
 import pg from "pg";
@@ -61,7 +61,7 @@ describe.each(clients)("%s", (_, client) => {
       const before = calls;
       today = next;
       await change(next.replaceAll("'", "''"));
-      // More than once: one that is being made just now is not there yet.
+      // More than once, because a connection that is just being opened is not listed yet.
       await until(async () => {
         await cut();
         await backend.isLocked({ key: "any" }).catch(() => {});
@@ -76,7 +76,7 @@ describe.each(clients)("%s", (_, client) => {
     await backend.close();
   });
 
-  test("one that fails is the reason, and nothing of it is printed", async () => {
+  test("an error of the function is the cause, and nothing of it is printed", async () => {
     const { where } = await newRole();
     const failure = new Error("the token s3cret has expired");
     const password = () => Promise.reject(failure);
@@ -133,7 +133,7 @@ test("heartbeats go on over open connections while the event loop is blocked", a
   await change("pw");
   const backend = createPostgresBackend({ ...where, password: () => "pw" });
   const held = await hold(backend, { key: "blocked", ttlMs: 1_500, autoExtend: true });
-  // The first heartbeat may need another connection than the acquire.
+  // The first heartbeat may use another connection than the acquire.
   await until(() => held.expiresAtMs > Date.now() + 1_100);
   block(3_000);
   expect(held.isHeld()).toBe(true);

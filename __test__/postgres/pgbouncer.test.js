@@ -1,4 +1,4 @@
-// Behind a pooler that gives every transaction another session.
+// Behind a pooler that runs each transaction in another session.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startPgBouncer, startPostgres } from "../../scripts/servers.mjs";
@@ -24,7 +24,7 @@ describe.each([
     await bouncer.stop();
   });
 
-  test("many at once on one key and on many, without a trace in the sessions", async () => {
+  test("many operations on one key and on many keys leave nothing in the sessions", async () => {
     const backend = await open({ url: bouncer.url, ...tables(), poolSize: 8 });
     const overlap = new OverlapChecker();
     const work = async (key) => {
@@ -43,7 +43,7 @@ describe.each([
     expect(overlap.violations).toEqual([]);
     expect(overlap.sections).toBe(80);
 
-    // All three sessions of the pooler, at once.
+    // All three sessions of the pooler at the same time.
     const look = () => direct`
       SELECT (SELECT count(*)::int FROM pg_prepared_statements) AS prepared,
         current_setting('statement_timeout') AS statement_timeout,
@@ -63,7 +63,7 @@ describe.each([
     await backend.close();
   });
 
-  test("a wait that is too long ends in time, and the session is free again", async () => {
+  test("a wait that is too long times out, and the session is free again", async () => {
     const names = tables();
     const backend = await open({ url: bouncer.url, ...names, operationTimeoutMs: 1_000 });
     const blocker = connect(server.url);
@@ -77,7 +77,7 @@ describe.each([
     await Promise.all([backend.close(), blocker.end()]);
   });
 
-  test("a pooler that was restarted", async () => {
+  test("a pooler that restarts", async () => {
     const backend = await open({ url: bouncer.url, ...tables() });
     const held = await backend.acquire({ key: "k", ttlMs });
     await bouncer.restart();

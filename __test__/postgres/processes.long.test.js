@@ -1,3 +1,3 @@
-// The same at full size.
+// The tests of processes.test.js at full size.
 
 import "./processes.test.js";

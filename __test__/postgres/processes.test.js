@@ -3,7 +3,7 @@ import { size } from "../fixtures/size.js";
 import { stress } from "../fixtures/stress/run.js";
 import { tables } from "./open.js";
 
-test("several processes, some killed: never two inside, nothing stays locked", async () => {
+test("several processes, some of which are killed, never hold a lock at once, and nothing stays locked", async () => {
   const report = await stress({
     module: new URL("./open.js", import.meta.url),
     config: tables(),

@@ -1,4 +1,4 @@
-// A way to a server that can be watched and cut.
+// A proxy in front of a server that counts messages and can cut connections.
 
 import { once } from "node:events";
 import { connect, createServer } from "node:net";

@@ -32,7 +32,7 @@ describe.each([true, false])("with prepare: %s", (prepare) => {
     expect(proxy.take()).toEqual(ONE);
     expect((await held.release()).ok).toBe(true);
     expect(proxy.take()).toEqual(ONE);
-    // Nor does it take another to tell why.
+    // The reason of a failure takes no further round trip either.
     expect(await backend.release({ lockId: held.lockId })).toEqual({ ok: false });
     expect(proxy.take()).toEqual(ONE);
     expect(await backend.extend({ lockId: held.lockId, ttlMs })).toEqual({ ok: false });
@@ -40,17 +40,17 @@ describe.each([true, false])("with prepare: %s", (prepare) => {
     await backend.close();
   });
 
-  test("many in flight need far fewer messages than there are operations", async () => {
+  test("many operations in flight need far fewer messages than operations", async () => {
     const names = tables();
     await setupSchema(process.env.POSTGRES_URL, names);
     const url = new URL(process.env.POSTGRES_URL);
     url.port = proxy.port;
     const backend = await open({ url: url.href, ...names, prepare });
     const [callers, rounds] = [32, 20];
-    // So that connecting is not counted.
+    // Connect now, so that connecting is not counted.
     await Promise.all(Array.from({ length: callers }, (_, i) => backend.isLocked({ key: `${i}` })));
     proxy.take();
-    // All at once, time and again: how many are in flight does not depend on how fast the machine is.
+    // All start at once, repeatedly, so the number in flight does not depend on the speed of the machine.
     for (let round = 1; round <= rounds; round++) {
       const acquiring = Array.from({ length: callers }, (_, index) =>
         backend.acquire({ key: `${index}`, ttlMs }),

@@ -1,5 +1,5 @@
-// A second implementation of the documented format, through postgres.js, one statement at a time.
-// It shares nothing with the package but the tables.
+// A second implementation of the documented format, with postgres.js, one statement at a time. It shares
+// only the tables with the package.
 
 import { randomBytes } from "node:crypto";
 

@@ -1,4 +1,4 @@
-// How many sessions there are, and what they take over from a client of another library.
+// The number of sessions, and the settings that they copy from the client of another library.
 
 import pg from "pg";
 import postgres from "postgres";
@@ -80,7 +80,7 @@ describe.each([1, 2, 3, 4, 6])("at most %i", (max) => {
     await until(async () => (await sessionsOf(role)).length === 0, "the sessions to end");
   });
 
-  test("where the server allows no more", async () => {
+  test("a server that allows no more connections", async () => {
     const role = `limited_${max}`;
     const backend = createPostgresBackend(await newRole(role, max), { poolSize: max });
     await useAll(backend, role);
@@ -88,7 +88,7 @@ describe.each([1, 2, 3, 4, 6])("at most %i", (max) => {
   });
 });
 
-describe("settings that are taken over", () => {
+describe("settings that are copied", () => {
   const read = (client, options) => readTarget(client, options).config;
   const database = { host: "127.0.0.1", port: 5432, user: "u", database: "d" };
 

@@ -1,4 +1,4 @@
-// setupSchema(), and what happens without it.
+// setupSchema(), and operations without the tables.
 
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -30,7 +30,7 @@ const indexes = async (schema, table) => {
     .sort();
 };
 
-test("without the tables every operation says what to do", async () => {
+test("without the tables each operation fails with a message that says what to do", async () => {
   const backend = createPostgresBackend(process.env.POSTGRES_URL, tables());
   for (const operation of [
     () => backend.acquire({ key: "k", ttlMs }),
@@ -48,7 +48,7 @@ test("without the tables every operation says what to do", async () => {
   await backend.close();
 });
 
-test("a backend that was too early works as soon as the tables are there", async () => {
+test("a backend that was opened before the tables existed works once they do", async () => {
   const names = tables();
   const backend = createPostgresBackend(process.env.POSTGRES_URL, names);
   await expect(backend.isLocked({ key: "k" })).rejects.toMatchObject({ code: "InvalidArgument" });
@@ -57,7 +57,7 @@ test("a backend that was too early works as soon as the tables are there", async
   await backend.close();
 });
 
-test("ten processes at once, and once more", async () => {
+test("ten processes may call it at once, and again", async () => {
   const names = tables();
   const module = new URL("../../js/postgres.js", import.meta.url);
   const script = `import { setupSchema } from ${JSON.stringify(module)};
@@ -86,11 +86,11 @@ test("ten processes at once, and once more", async () => {
   ]);
 }, 120_000);
 
-test("while it runs again, nothing that holds or takes locks is disturbed", async () => {
+test("running it again does not disturb those who hold or acquire locks", async () => {
   const names = tables();
   await setupSchema(process.env.POSTGRES_URL, names);
   const backend = createPostgresBackend(process.env.POSTGRES_URL, names);
-  // A transaction in the middle of its work: DDL would wait for it, and everybody for the DDL.
+  // An open transaction. DDL would wait for it, and everybody else for the DDL.
   await sql.begin(async (tx) => {
     await tx`DELETE FROM ${sql(names.tableName)}`;
     await setupSchema(process.env.POSTGRES_URL, { ...names, operationTimeoutMs: 2_000 });
@@ -145,12 +145,12 @@ test.each([
   }
 });
 
-test("one table cannot be both", () => {
+test("the two tables must differ", () => {
   const names = { tableName: "app.t", fenceTableName: "app.t" };
   expect(() => createPostgresBackend("postgres://h/d", names)).toThrow(/must differ/);
 });
 
-test("the SQL file makes the same tables by hand, for a role that may do nothing else", async () => {
+test("the SQL file creates the same tables, for a role with no other rights", async () => {
   const server = await startPostgres();
   try {
     await server.psql(await readFile(schemaFile, "utf8"));

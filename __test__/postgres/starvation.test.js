@@ -1,4 +1,4 @@
-// Requests that wait for somebody else do not take the sessions that heartbeats need.
+// Requests that wait for another session do not take the connections that heartbeats need.
 
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -23,7 +23,7 @@ function acquireAgainAndAgain(backend, key, count) {
     while (!stopped) {
       const outcome = await backend.acquire({ key, ttlMs: 60_000 }).catch((error) => error.code);
       outcomes.push(typeof outcome === "string" ? outcome : outcome.ok);
-      // A refused one is answered at once.
+      // A refused attempt is answered at once.
       await sleep(20);
     }
   });
@@ -66,7 +66,7 @@ describe.concurrent.each([{ poolSize: 1 }, { poolSize: 2 }, {}])("with %j", (opt
     }
   }, 60_000);
 
-  test("acquires that wait all the time do not delay the heartbeats of other locks", async ({
+  test("acquires that keep waiting do not delay the heartbeats of other locks", async ({
     expect,
   }) => {
     const backend = await open({ ...tables(), operationTimeoutMs: 5_000, ...options });
@@ -100,7 +100,7 @@ describe.concurrent.each([{ poolSize: 1 }, { poolSize: 2 }, {}])("with %j", (opt
     await stranger`SELECT FROM ${sql(names.tableName)} WHERE key LIKE 'stuck:%' FOR UPDATE`;
     try {
       await survives(backend, async () => {
-        // Those of their own accord come too late for this test.
+        // The automatic heartbeats come too late for this test.
         let done = false;
         const extending = stuck.map(async (held) => {
           while (!done) await held.extend(30_000).catch(() => {});

@@ -1,4 +1,4 @@
-// Every kind of target, against servers that let only the right ones in.
+// Each kind of target, against servers that accept only the right ones.
 
 import { userInfo } from "node:os";
 import { inspect } from "node:util";
@@ -51,7 +51,7 @@ describe("URLs", () => {
     expect(error.cause.message).toMatch(/certificate/);
   });
 
-  test("verify-full wants the right name, verify-ca only the right authority", async () => {
+  test("verify-full needs the right name, verify-ca only the right authority", async () => {
     const root = `&sslrootcert=${server.tls.files.ca}`;
     const url = `${server.url.replace("127.0.0.1", "wrong.example")}${root}&hostaddr=127.0.0.1`;
     await works(url.replace("require", "verify-ca"));
@@ -60,7 +60,7 @@ describe("URLs", () => {
     expect((await fails(stranger.replace("require", "verify-ca"))).code).toBe("AuthFailed");
   });
 
-  test("TLS is used where there is some, also without sslmode, unless it is disabled", async () => {
+  test("TLS is used if the server has it, also without sslmode, unless it is disabled", async () => {
     await works(server.url.replace("?sslmode=require", ""));
     const error = await fails(server.url.replace("require", "disable"));
     expect(error).toMatchObject({ code: "AuthFailed", context: { sqlstate: "28000" } });
@@ -75,13 +75,13 @@ describe("URLs", () => {
     expect((await fails(roots)).code).toBe("AuthFailed");
   });
 
-  test("wrong passwords are AuthFailed, and none is shown", async () => {
+  test("wrong passwords are AuthFailed and are not shown", async () => {
     const error = await fails(server.url.replace(/:[^:@]*@/, ":wrong-secret@"));
     expect(error).toMatchObject({ code: "AuthFailed", context: { sqlstate: "28P01" } });
     expect(inspect(error, { showHidden: true, depth: 5 })).not.toContain("wrong-secret");
   });
 
-  test("a password that is missing is AuthFailed too", async () => {
+  test("a missing password is AuthFailed too", async () => {
     const error = await fails(server.url.replace(/:[^:@]*@/, "@"));
     expect(error.code).toBe("AuthFailed");
     expect(error.cause.message).toMatch(/password/);
@@ -99,7 +99,7 @@ describe("URLs", () => {
     expect(await open.psql("SELECT count(*) FROM app.syncguard_fence_counters")).toBe("1");
   });
 
-  test("several hosts: the first that is there", async () => {
+  test("several hosts: the first one that can be reached", async () => {
     const { port } = open;
     await works(open.url.replace(`127.0.0.1:${port}`, `127.0.0.1:1,localhost:${port}`));
     await works(`postgres://syncguard@127.0.0.1,localhost/syncguard?port=1,${port}`);
@@ -146,7 +146,7 @@ describe("URLs", () => {
 });
 
 describe("a DATABASE_URL of Prisma or pg", () => {
-  test("schema is that of the tables", async () => {
+  test("schema is the schema of the tables", async () => {
     await open.psql('DROP SCHEMA IF EXISTS prisma, "my-app" CASCADE; CREATE SCHEMA prisma');
     await open.psql('CREATE SCHEMA "my-app"');
     for (const schema of ["prisma", "my-app"]) {
@@ -160,7 +160,7 @@ describe("a DATABASE_URL of Prisma or pg", () => {
     expect(await open.psql("SELECT count(*) FROM app.other_locks")).toBe("0");
   });
 
-  test("a schema that is not there is said to be missing", async () => {
+  test("a schema that does not exist is reported", async () => {
     const error = await fails(`${open.url}?schema=missing`);
     expect(error).toMatchObject({ code: "InvalidArgument", context: { sqlstate: "3F000" } });
   });
@@ -181,7 +181,7 @@ describe("a DATABASE_URL of Prisma or pg", () => {
     await works(`${open.url}?sslaccept=strict`);
   });
 
-  test("connection_limit is the size of the pool, unless the options say it", async () => {
+  test("connection_limit is the size of the pool unless the options set it", async () => {
     const connections = async (name, options) => {
       const url = `${open.url}?connection_limit=2&application_name=${name}`;
       const backend = createPostgresBackend(url, options);
@@ -215,7 +215,7 @@ describe("a DATABASE_URL of Prisma or pg", () => {
     expect(sent).toMatch(isPrepared ? /^\s*EXECUTE/ : /FROM "syncguard_locks"/);
   });
 
-  test("what tunes another library's pool and queries has no effect", async () => {
+  test("settings for another library's pool and queries have no effect", async () => {
     await works(
       `${open.url}?pool_timeout=0&socket_timeout=1&max_connection_lifetime=1&statement_timeout=1` +
         "&max_idle_connection_lifetime=1&single_use_connections=true&query_timeout=1&lock_timeout=1" +
@@ -248,7 +248,7 @@ describe("options", () => {
     return { host, port, user, password, database };
   };
 
-  test("an object, alone or with backend options in it", async () => {
+  test("an object, with or without backend options in it", async () => {
     await works({ ...given(), ssl: { ca: server.tls.ca } });
     await works({ ...given(), ssl: { ca: [Buffer.from(server.tls.ca)] } }, { poolSize: 1 });
     await works({ ...given(), ssl: "require", tableName: "mine", fenceTableName: "my_fences" });
@@ -257,7 +257,7 @@ describe("options", () => {
     await works({ connectionString: server.url });
   });
 
-  test("certificates are verified unless they need not be", async () => {
+  test("certificates are verified unless rejectUnauthorized is false", async () => {
     expect((await fails({ ...given(), ssl: true })).code).toBe("AuthFailed");
     await works({ ...given(), ssl: { rejectUnauthorized: false } });
     await works({ ...given(), ssl: { ca: server.tls.ca, servername: "localhost" } });
@@ -268,7 +268,7 @@ describe("options", () => {
     await works({ host, port, user, database, ssl: { cert, key, ca } });
   });
 
-  test("libpq's environment fills what is left out, the URL wins", async () => {
+  test("libpq's environment sets what is left out, and the URL overrides it", async () => {
     const { host, port, user, database } = server;
     vi.stubEnv("PGHOST", host);
     vi.stubEnv("PGPORT", String(port));
@@ -290,7 +290,7 @@ describe("options", () => {
     }
   });
 
-  test("without any user it is the one of the process", async () => {
+  test("the default user is the process's user", async () => {
     const { port } = open;
     const error = await fails({ host: "127.0.0.1", port });
     expect(error).toMatchObject({ code: "AuthFailed" });
@@ -340,7 +340,7 @@ describe("postgres.js", () => {
     expect(await open.psql("SELECT count(*) FROM app.syncguard_fence_counters")).toBe("1");
   });
 
-  test("what cannot be taken over is refused", () => {
+  test("settings that cannot be copied are refused", () => {
     const socket = () => {};
     expect(() => createPostgresBackend(postgres(open.url, { socket }))).toThrow(
       /socket of its own/,
@@ -386,12 +386,12 @@ describe("pg", () => {
     await works(new pg.Client(options()));
   });
 
-  test("a wrong certificate is not accepted in its name either", async () => {
+  test("a certificate with a wrong name is refused", async () => {
     const pool = new pg.Pool({ connectionString: server.url.split("?")[0], ssl: true });
     expect((await fails(pool)).code).toBe("AuthFailed");
   });
 
-  test("what cannot be taken over is refused", () => {
+  test("settings that cannot be copied are refused", () => {
     const refused = (options) => () => createPostgresBackend(new pg.Pool(options));
     expect(refused({ stream: () => {} })).toThrow(/stream of its own/);
     expect(refused({ ssl: { checkServerIdentity: () => {} } })).toThrow(/checkServerIdentity/);

@@ -1,5 +1,5 @@
-// A server that cannot be reached, or does not let us in: which code, why, where, and for how long
-// it was tried.
+// A server that cannot be reached or refuses the login: the code, the reason, the address, and how long we
+// tried.
 
 import { once } from "node:events";
 import { createServer } from "node:net";
@@ -48,7 +48,7 @@ async function listener(onConnection) {
   return { place: `127.0.0.1:${server.address().port}`, stop };
 }
 
-describe("nobody there", () => {
+describe("no server", () => {
   test("connection refused", async () => {
     const place = `127.0.0.1:${await freePort()}`;
     const error = await failure(`postgres://u:${SECRET}@${place}/d`);
@@ -60,7 +60,7 @@ describe("nobody there", () => {
     expect(error.cause.message).toMatch(/refused/i);
   });
 
-  test("a wait that ends before says what is in its way", async () => {
+  test("a wait that ends earlier says what it waited for", async () => {
     const place = `127.0.0.1:${await freePort()}`;
     const limits = { connectTimeoutMs: 5_000 };
     const backend = createPostgresBackend(`postgres://u:${SECRET}@${place}/d`, limits);
@@ -87,7 +87,7 @@ describe("nobody there", () => {
   });
 });
 
-describe("something else", () => {
+describe("not a PostgreSQL server", () => {
   test("it accepts connections and says nothing", async () => {
     const { place, stop } = await listener(() => {});
     const error = await failure(`postgres://u@${place}/d`);
@@ -105,8 +105,8 @@ describe("something else", () => {
     stop();
   });
 
-  test("it answers with what no PostgreSQL would: told at once", async () => {
-    // No TLS, and ready for a query before anybody has logged in.
+  test("it answers in another protocol: reported at once", async () => {
+    // No TLS, and ready for a query before the login.
     const answers = [Buffer.from("N"), Buffer.from([0x5a, 0, 0, 0, 5, 0x49])];
     const { place, stop } = await listener((socket) => {
       let next = 0;
@@ -119,7 +119,7 @@ describe("something else", () => {
   });
 });
 
-describe("a server that does not let us in: told at once", () => {
+describe("a server that refuses us: reported at once", () => {
   let plain, tls, mutual;
   beforeAll(async () => {
     [plain, tls, mutual] = await Promise.all([
@@ -133,14 +133,14 @@ describe("a server that does not let us in: told at once", () => {
   const url = ({ port, user, database }, rest = "") =>
     `postgres://${user}:${SECRET}@127.0.0.1:${port}/${database}${rest}`;
 
-  test("it has no TLS, and we insist on it", async () => {
+  test("it has no TLS, and we require it", async () => {
     const error = await failure(url(plain, "?sslmode=require"), PATIENT);
     expect(error.code).toBe("InvalidArgument");
     expect(error.message).toContain(`127.0.0.1:${plain.port}: this is not a TLS port`);
     expect(error.message).toContain("sslmode");
   });
 
-  test("it demands TLS, and we use none", async () => {
+  test("it requires TLS, and we use none", async () => {
     const error = await failure(url(tls, "?sslmode=disable"), PATIENT);
     expect(error.code).toBe("AuthFailed");
     expect(error.message).toContain(`127.0.0.1:${tls.port} refused the login`);
@@ -161,7 +161,7 @@ describe("a server that does not let us in: told at once", () => {
     expect(error.message).toContain("its certificate is for another name");
   });
 
-  test("it wants a client certificate", async () => {
+  test("it requires a client certificate", async () => {
     const error = await failure(url(mutual, "?sslmode=require"), PATIENT);
     expect(error.code).toBe("AuthFailed");
     expect(error.message).toContain("client certificate");

@@ -118,6 +118,17 @@ impl<K: Eq + Hash, S> Registry<K, S> {
         Some(WakeUp(watched.watches.clone()))
     }
 
+    /// Prepares to wake the watches of each key for which `is_changed` returns true.
+    pub fn wake_up_where(&mut self, mut is_changed: impl FnMut(&K, &mut S) -> bool) -> WakeUp {
+        let mut due = Vec::new();
+        for (key, watched) in &mut self.watched {
+            if is_changed(key, &mut watched.state) {
+                due.extend_from_slice(&watched.watches);
+            }
+        }
+        WakeUp(due)
+    }
+
     /// Ends all watches: they wait for ever, and no key can be watched any more.
     pub fn close(&mut self) {
         self.is_closed = true;
@@ -283,6 +294,21 @@ mod tests {
         assert_eq!(keys.0.lock().iter().count(), 1);
         drop(other);
         assert!(keys.0.lock().is_empty());
+    }
+
+    #[test]
+    fn the_watches_of_several_keys_are_woken_together() {
+        let keys = Arc::new(Keys::default());
+        let mut watches = ["a", "b", "b", "c"].map(|key| KeyWatch::new(&keys, key));
+        assert_eq!(watches.each_mut().map(changed), [false; 4]);
+        let is_changed = |key: &&str, joined: &mut u32| {
+            *joined += 10;
+            *key != "a"
+        };
+        let wake_up = keys.0.lock().wake_up_where(is_changed);
+        wake_up.send();
+        assert_eq!(watches.each_mut().map(changed), [false, true, true, true]);
+        assert_eq!(keys.0.lock().state_of("b"), Some(&mut 12));
     }
 
     #[test]

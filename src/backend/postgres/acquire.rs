@@ -1,4 +1,4 @@
-//! An acquire in a transaction of its own.
+//! An acquire in a transaction of its own, for one that is not made in a batch.
 
 use std::time::Duration;
 
@@ -12,9 +12,10 @@ use super::sql::Arg;
 use crate::backend::AcquireOutcome;
 use crate::error::{Error, Result};
 
-/// How long a contested key is retried before it is found out whether another implementation is
-/// really acquiring it. If one is, it usually finishes within a few milliseconds.
+/// How long a contested key is simply retried. Another implementation that is acquiring the key usually
+/// finishes within a few milliseconds. After this time we check whether one really is.
 const CHECK_CONTESTED_AFTER: Duration = Duration::from_millis(50);
+/// The pause between two attempts, before jitter.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Acquires the lock if it is free, before `deadline`.
@@ -27,15 +28,32 @@ pub(super) async fn acquire(
     lock: &NewLock,
     deadline: Instant,
 ) -> Result<AcquireOutcome> {
+    let statements = connections.statements();
+    let key = Arg::Text(&lock.stored.key);
+    let lock_id = Arg::Text(lock.lock_id.as_str());
+    let user_key = Arg::Text(&lock.stored.user_key);
+    let mut args = vec![key, lock_id, Arg::Int(lock.ttl.ms()), user_key];
+    args.extend(lock.label.iter().map(|label| Arg::Text(label.as_str())));
+    let take_advisory_lock = (&statements.take_advisory_lock, &[key, Arg::TimeLeft][..]);
+    let reserve_row = &[(&statements.reserve_row, &[key, lock_id, user_key][..])];
+    let if_uncontested = &[take_advisory_lock, (&statements.acquire, &args[..])];
+    let even_if_contested = &[
+        take_advisory_lock,
+        (&statements.lock_row, &[key][..]),
+        (&statements.acquire_contested, &args[..]),
+    ];
+    let run = async |call| connections.run(RequestKind::Acquire, deadline, call).await;
+
     let started = Instant::now();
     loop {
-        if let Some(outcome) = try_acquire(connections, lock, deadline).await? {
+        if let Some(outcome) = outcome(run(if_uncontested).await?)? {
             return Ok(outcome);
         }
-        if started.elapsed() >= CHECK_CONTESTED_AFTER
-            && let Some(outcome) = acquire_contested(connections, lock, deadline).await?
-        {
-            return Ok(outcome);
+        if started.elapsed() >= CHECK_CONTESTED_AFTER {
+            run(reserve_row).await?;
+            if let Some(outcome) = outcome(run(even_if_contested).await?)? {
+                return Ok(outcome);
+            }
         }
         sleep(PAUSE.mul_f64(rand::random_range(0.5..1.5))).await;
         if !connections.has_time(deadline) {
@@ -44,59 +62,7 @@ pub(super) async fn acquire(
     }
 }
 
-/// Returns None, and has done nothing, if the key is contested.
-async fn try_acquire(
-    connections: &Connections,
-    lock: &NewLock,
-    deadline: Instant,
-) -> Result<Option<AcquireOutcome>> {
-    let statements = connections.statements();
-    let key = Arg::Text(&lock.stored.key);
-    let call = &[
-        (&statements.take_advisory_lock, &[key, Arg::TimeLeft][..]),
-        (&statements.acquire, &acquire_args(lock)[..]),
-    ];
-    let rows = connections.run(RequestKind::Acquire, deadline, call);
-    outcome(rows.await?)
-}
-
-/// Like [`try_acquire`], but succeeds if the session that holds the advisory lock does not use the
-/// lock table.
-async fn acquire_contested(
-    connections: &Connections,
-    lock: &NewLock,
-    deadline: Instant,
-) -> Result<Option<AcquireOutcome>> {
-    let statements = connections.statements();
-    let key = Arg::Text(&lock.stored.key);
-    let lock_id = Arg::Text(lock.lock_id.as_str());
-    let user_key = Arg::Text(&lock.stored.user_key);
-    let reserve = &[(&statements.reserve_row, &[key, lock_id, user_key][..])];
-    connections
-        .run_unprepared(RequestKind::Acquire, deadline, reserve)
-        .await?;
-    let call = &[
-        (&statements.take_advisory_lock, &[key, Arg::TimeLeft][..]),
-        (&statements.lock_row, &[key][..]),
-        (&statements.acquire_contested, &acquire_args(lock)[..]),
-    ];
-    let rows = connections.run_unprepared(RequestKind::Acquire, deadline, call);
-    outcome(rows.await?)
-}
-
-/// The arguments of `acquire.sql`.
-fn acquire_args(lock: &NewLock) -> Vec<Arg<'_>> {
-    let mut args = vec![
-        Arg::Text(&lock.stored.key),
-        Arg::Text(lock.lock_id.as_str()),
-        Arg::Int(lock.ttl.ms()),
-        Arg::Text(&lock.stored.user_key),
-    ];
-    args.extend(lock.label.iter().map(|label| Arg::Text(label.as_str())));
-    args
-}
-
-/// Reads the answer of the last statement. Returns None if the key is contested.
+/// Reads the answer of the last statement. Returns None if the key is contested: nothing was done.
 fn outcome(rows: Vec<SimpleQueryRow>) -> Result<Option<AcquireOutcome>> {
     let row = rows.last().ok_or_else(|| unexpected().outcome_unknown())?;
     if text(row, 0) == Ok("contested") {
@@ -107,7 +73,7 @@ fn outcome(rows: Vec<SimpleQueryRow>) -> Result<Option<AcquireOutcome>> {
 
 fn contested() -> Error {
     Error::timeout(
-        "Another program that shares the tables was acquiring this key all the time: \
-         it holds the advisory lock pg_advisory_xact_lock(hashtext(key))",
+        "Another program that shares the tables was acquiring this key for the whole time and holds \
+         the advisory lock pg_advisory_xact_lock(hashtext(key)): find its session in pg_locks",
     )
 }

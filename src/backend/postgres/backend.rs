@@ -16,7 +16,7 @@ use super::error;
 use super::report;
 use super::sql::key::{self, StoredKey};
 use super::sql::{Arg, Removal, Schema};
-use super::watch::Watches;
+use super::watch::Watcher;
 use crate::backend::report::Finding;
 use crate::backend::{
     AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, Holder, LockRecord, LookupQuery, Miss,
@@ -31,7 +31,7 @@ pub struct PostgresBackend {
     cleanup_in_is_locked: bool,
     cleaning_up: Arc<AtomicBool>,
     /// None if the pool has no connection to spare for it.
-    watches: Option<Watches>,
+    watcher: Option<Watcher>,
     batches: Batches,
     /// The role may not notify waiters.
     cannot_notify: Arc<AtomicBool>,
@@ -50,9 +50,9 @@ impl PostgresBackend {
             schema,
             cleanup_in_is_locked,
             cleaning_up: Arc::default(),
-            watches: connections
+            watcher: connections
                 .can_listen()
-                .then(|| Watches::new(connections.clone(), locks, warnings.clone())),
+                .then(|| Watcher::new(connections.clone(), locks, warnings.clone())),
             batches: Batches::new(connections.clone(), Arc::clone(&cannot_notify)),
             connections,
             cannot_notify,
@@ -248,13 +248,12 @@ impl Backend for PostgresBackend {
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
-        let StoredKey { key, .. } = StoredKey::of(key).ok()?;
-        Some(Box::new(self.watches.as_ref()?.watch(key)))
+        self.watcher.as_ref()?.watch(key)
     }
 
     async fn close(&self) {
-        if let Some(watches) = &self.watches {
-            watches.close();
+        if let Some(watcher) = &self.watcher {
+            watcher.close();
         }
         self.connections.close();
     }
@@ -293,7 +292,7 @@ pub(super) fn record(row: &SimpleQueryRow) -> Result<LockRecord> {
     Ok(LockRecord {
         key: key::original(text(row, 0)?, text(row, 1)?),
         lock_id: LockId::parse(lock_id).map_err(|_| damaged("lock_id"))?,
-        label: label(row).and_then(|stored| HolderLabel::of_lock_id(stored, lock_id)),
+        label: label_of(row, lock_id),
         expires_at_ms: time(row, 3)?,
         acquired_at_ms: time(row, 4)?,
         fence: Fence::parse(text(row, 5)?)?,
@@ -304,17 +303,23 @@ pub(super) fn text(row: &SimpleQueryRow, column: usize) -> Result<&str> {
     row.try_get(column).ok().flatten().ok_or_else(unexpected)
 }
 
-/// Returns None if the holder extended its lock in that very moment.
+/// Returns None if the holder extended its lock at that very moment.
 fn holder(row: &SimpleQueryRow) -> Option<Holder> {
     Some(Holder {
         expires_at_ms: time(row, 2).ok()?,
         free_in: Duration::from_millis(time(row, 3).ok()?),
-        label: label(row).and_then(HolderLabel::from_stored),
+        label: row
+            .try_get("holder_id")
+            .ok()
+            .flatten()
+            .and_then(|lock_id| label_of(row, lock_id)),
     })
 }
 
-fn label(row: &SimpleQueryRow) -> Option<&str> {
-    row.try_get("holder_label").ok().flatten()
+/// Returns the label if it belongs to this lock, and not to an earlier one in the same row.
+fn label_of(row: &SimpleQueryRow, lock_id: &str) -> Option<HolderLabel> {
+    let stored = row.try_get("holder_label").ok().flatten()?;
+    HolderLabel::of_lock_id(stored, lock_id)
 }
 
 /// Reads milliseconds that JavaScript can represent exactly.

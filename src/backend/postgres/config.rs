@@ -1,4 +1,4 @@
-//! The options, as the JavaScript side writes them, and their validation.
+//! The options as JavaScript passes them, and their validation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::error::{Error, Result};
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PostgresConfig {
     pub url: Option<String>,
-    /// libpq's keywords from the options. They win over those of the URL.
+    /// libpq's keywords from the options. They override those of the URL.
     pub params: BTreeMap<String, String>,
-    /// libpq's keywords from the environment. The URL and the options win over them.
+    /// libpq's keywords from the environment. The URL and the options override them.
     pub defaults: BTreeMap<String, String>,
     /// TLS as Node.js describes it. If present, `sslmode` is ignored.
     pub tls: Option<TlsOptions>,
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_of_prismas_says_schema_and_pool_size_unless_the_options_do() {
+    fn a_prisma_url_sets_schema_and_pool_size_unless_the_options_do() {
         let url = r#""url":"postgres://u@h/d?schema=my-app&connection_limit=3&pgbouncer=true""#;
         let plain = check(&format!("{{{url}}}")).unwrap();
         assert_eq!(plain.locks.quoted(), r#""my-app"."syncguard_locks""#);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_urls_connect_timeout_counts_unless_the_option_is_set() {
+    fn the_connect_timeout_of_the_url_applies_unless_the_option_is_set() {
         let url = r#""url":"postgres://u@h/d?connect_timeout=7""#;
         let timeout = |json: String| check(&json).unwrap().connect_timeout;
         assert_eq!(timeout(format!("{{{url}}}")), Duration::from_secs(7));

@@ -113,13 +113,13 @@ impl Drop for Connection {
 /// caller's thread. Waking the task to do that would take a good part of the time that the server
 /// needs to answer.
 struct Io {
-    /// None once the connection is over.
+    /// None once the connection has ended.
     poll: Mutex<Option<PollIo>>,
     wakeups: Arc<Wakeups>,
     waker: Waker,
 }
 
-/// Reads and writes what it can at once. Ready when the connection is over.
+/// Reads and writes what is possible without waiting. Ready when the connection has ended.
 type PollIo = Box<dyn FnMut(&mut Context<'_>) -> Poll<()> + Send>;
 
 /// Receives the wake-ups of [`Io`].

@@ -1,4 +1,4 @@
-//! What the driver's errors mean to a caller.
+//! Maps the driver's errors to ours.
 //!
 //! The server's texts are passed on only if they cannot contain a key or a lockId. Its DETAIL often
 //! does, and so do its messages about values and syntax.

@@ -1,11 +1,11 @@
 //! Locks in two tables of a PostgreSQL database. The server's clock is the authority.
 //!
-//! - [`config`] options, [`target`] where the server is and how to log in
-//! - [`backend`] the operations, [`acquire`] the acquire that has a transaction of its own, [`batch`]
-//!   acquires and releases that share one, [`sql`] the statements
-//! - [`connections`] the pool, and the way of one request through it; [`connection`] one connection
-//! - [`watch`] tells waiters that a lock may be free
-//! - [`error`] what the driver's errors mean, [`report`] what an operator should know about the server
+//! - [`config`] the options, [`target`] where the server is and how to log in
+//! - [`backend`] the operations, [`acquire`] an acquire in a transaction of its own, [`batch`] acquires and
+//!   releases that share a transaction, [`sql`] the statements
+//! - [`connections`] the pool, and how a request is sent; [`connection`] one connection
+//! - [`watch`] wakes waiters when their lock may be free
+//! - [`error`] maps the driver's errors, [`report`] describes the server for an operator
 
 mod acquire;
 mod backend;

@@ -1,4 +1,4 @@
-//! What an operator should know: the server, whether the tables exist, and the rights of the role.
+//! Describes the server, the tables and the rights of the role for an operator.
 
 use tokio_postgres::SimpleQueryRow;
 
@@ -23,7 +23,8 @@ pub(super) fn findings(row: &SimpleQueryRow, is_complete: bool) -> Vec<Finding> 
 fn server(version: &str, in_recovery: bool) -> Finding {
     let found = Finding::ok("server", format!("PostgreSQL {version}"));
     if in_recovery {
-        return found.error("it is a standby, which takes no locks: connect to the primary");
+        return found
+            .error("it is a standby, on which no lock can be acquired: connect to the primary");
     }
     found
 }
@@ -31,7 +32,7 @@ fn server(version: &str, in_recovery: bool) -> Finding {
 fn persistence(fsync: &str) -> Finding {
     let found = Finding::ok("persistence", format!("fsync is {fsync}"));
     if fsync == "off" {
-        return found.warning("a crash of the host can damage the tables, and forget fences");
+        return found.warning("a crash of the host can damage the tables and lose fences");
     }
     found
 }
@@ -47,7 +48,7 @@ fn replication(standbys: &str) -> Finding {
     }
     Finding {
         advice: Some(
-            "unless they are synchronous, a failover can forget the last locks and fences"
+            "unless they are synchronous, a failover can lose the latest locks and fences"
                 .to_owned(),
         ),
         ..found
@@ -56,9 +57,10 @@ fn replication(standbys: &str) -> Finding {
 
 fn schema(exists: bool, is_complete: bool) -> Finding {
     match (exists, is_complete) {
-        (true, true) => Finding::ok("schema", "the tables are there"),
-        (true, false) => Finding::ok("schema", "an index or a column is missing")
-            .error("run npx syncguard schema --apply or setupSchema(): it makes what is missing"),
+        (true, true) => Finding::ok("schema", "the tables exist"),
+        (true, false) => Finding::ok("schema", "an index or a column is missing").error(
+            "run npx syncguard schema --apply or setupSchema(), which create what is missing",
+        ),
         (false, _) => Finding::ok("schema", "the tables are missing")
             .error("run npx syncguard schema --apply or setupSchema() once"),
     }

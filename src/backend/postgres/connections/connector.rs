@@ -1,4 +1,4 @@
-//! Connecting while the server may be away: how long it is tried, and what the error says then.
+//! Connects although the server may be away: how long to try, and what the error says after that.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) struct Connector {
 #[derive(Clone)]
 struct Failure {
     error: Error,
-    /// When the request that met it began to try.
+    /// When the request that failed began to try.
     since: Instant,
 }
 
@@ -47,8 +47,8 @@ impl Connector {
         Some(giving_up(error, started))
     }
 
-    /// Makes a connection for the pool, for a request that has waited since `started`. It is tried
-    /// for `connectTimeoutMs`, counted from `started` if the server is already known to be away.
+    /// Opens a connection for the pool, for a request that has waited since `started`. It tries for
+    /// `connectTimeoutMs`, counted from `started` if the server is already known to be away.
     pub(super) async fn connect(&self, started: Instant) -> Result<Connection> {
         let mut since = Instant::now();
         if let Some(error) = self.last_failure_on_giving_up(started) {
@@ -67,7 +67,7 @@ impl Connector {
         result.map_err(|error| give_up_if_temporary(error, since))
     }
 
-    /// Makes a connection without settings and prepared statements.
+    /// Opens a connection without settings and prepared statements.
     pub(super) async fn open_bare(
         &self,
         on_notification: NotificationHandler,
@@ -95,8 +95,8 @@ impl Connector {
     }
 }
 
-/// Adds for how long it was tried to an error that is reported only after `connectTimeoutMs`. Other
-/// errors are reported at once and stay as they are.
+/// Adds how long we tried to an error that is reported only after `connectTimeoutMs`. Other errors are
+/// reported at once and stay as they are.
 pub(super) fn give_up_if_temporary(error: Error, started: Instant) -> Error {
     let timed_out = error.code == ErrorCode::NetworkTimeout && error.details.is_empty();
     if is_away(&error) || timed_out {

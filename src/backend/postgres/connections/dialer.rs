@@ -1,4 +1,4 @@
-//! How connections are made.
+//! Opens one connection, and writes the messages that fit its session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +18,12 @@ use crate::backend::postgres::target::Target;
 use crate::backend::unreachable::{Peer, Reason};
 use crate::error::{Error, Result};
 
-/// Makes the connections of the pool.
+/// Opens the connections of the pool.
 ///
 /// A connection normally has a server session of its own, in which we set parameters and prepare
 /// statements. A pooler may run each transaction in another session. Both would then be lost, or
-/// be left to strangers. So the parameters are given when connecting, which such a pooler refuses or
-/// ignores. Either shows that it is there, and from then on every message contains all it needs.
+/// be left to strangers. So we pass the parameters when connecting. Such a pooler refuses or ignores them,
+/// which shows that it is there. From then on every message contains all it needs.
 pub(crate) struct Dialer {
     target: Target,
     statements: Statements,
@@ -69,16 +69,11 @@ impl Dialer {
         time_left: Duration,
     ) -> String {
         if !connection.prepared {
-            return self.write_unprepared(call, time_left);
+            return sql::spelled_out(call, milliseconds(time_left));
         }
         // The session's own setting is near enough, unless the wait for the connection was long.
         let needs_timeout = time_left < self.statement_timeout.mul_f32(0.9);
         sql::prepared(call, milliseconds(time_left), needs_timeout)
-    }
-
-    /// Writes a message that runs `call` on any connection.
-    pub(super) fn write_unprepared(&self, call: Call<'_>, time_left: Duration) -> String {
-        sql::spelled_out(call, milliseconds(time_left))
     }
 
     /// From now on every message contains all it needs.
@@ -114,7 +109,7 @@ impl Dialer {
         dialled.map_err(|cause| error::while_connecting(&cause, &self.peer()))
     }
 
-    /// The error of a connection that took too long to be made.
+    /// Returns the error of a connection that took too long to open.
     pub(super) fn timed_out(&self) -> Error {
         let password_is_late = self
             .credentials
@@ -178,7 +173,7 @@ impl Dialer {
         if first_of(&connection.query(setting).await?) != Some("own") {
             return Ok(false);
         }
-        match connection.run(&self.statements.prepare_all()).await {
+        match connection.run(&self.statements.prepare_all).await {
             Ok(_) => Ok(true),
             Err(cause) if error::session_is_shared(&cause) => Ok(false),
             Err(cause) => Err(error::from_driver(&cause, self.server())),

@@ -1,9 +1,8 @@
-//! The way of one request: take a connection, send a message, wait for the answer, all within a
-//! limit of time.
+//! Sends a request: takes a connection, sends a message and waits for the answer, all before a deadline.
 //!
-//! - [`pool`] the connections, [`connector`] waiting for a server that is away, [`dialer`] making one
-//!   connection, [`tls`] its encryption
-//! - [`request`] kinds of requests
+//! - [`pool`] shares the connections, [`connector`] waits for a server that is away, [`dialer`] opens one
+//!   connection, [`tls`] encrypts it
+//! - [`request`] says how urgent a request is and whether it may be repeated
 
 mod connector;
 mod dialer;
@@ -143,19 +142,6 @@ impl Connections {
     ) -> Result<Vec<SimpleQueryRow>> {
         self.try_to_send(kind, &mut deadline, |connection, time_left| {
             self.pool.dialer().write(connection, call, time_left)
-        })
-        .await
-    }
-
-    /// Like [`run`](Self::run), for statements that are never prepared.
-    pub(super) async fn run_unprepared(
-        &self,
-        kind: RequestKind,
-        deadline: Instant,
-        call: Call<'_>,
-    ) -> Result<Vec<SimpleQueryRow>> {
-        self.send(kind, deadline, |_, time_left| {
-            self.pool.dialer().write_unprepared(call, time_left)
         })
         .await
     }

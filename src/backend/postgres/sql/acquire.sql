@@ -1,31 +1,31 @@
--- Runs right after take_advisory_lock.sql, in the same transaction, with a snapshot taken after the wait.
--- $1 key, $2 lockId, $3 TTL in ms, $4 the key as the user gave it, $5 the holder's label, if it has
--- one: what stands in /*label … */ is only a part of the statement then. Returns what happened, the
--- fence if it was taken, the expiry, and, if another holds it, in how many ms it is free and the
--- holder's label. 'contested': nothing was done, as another implementation may be acquiring
--- it. take_advisory_lock.sql says more.
+-- Acquires a lock if it is free. Runs right after take_advisory_lock.sql in the same transaction, with a
+-- snapshot that was taken after the wait for the advisory lock.
 --
--- clock_timestamp() and not now(): now() is the time at which the transaction began, before it
--- waited for the advisory lock. It is read once, so that liveness, acquired_at_ms and expires_at_ms agree.
+-- Parameters: $1 key, $2 lockId, $3 TTL in ms, $4 the key as the user gave it, $5 the holder's label if
+-- there are labels. The parts in /*label … */ belong to the statement only in that case.
+--
+-- Returns one of 'acquired', 'locked', 'no fence left' and 'contested' (nothing was done because another
+-- implementation may be acquiring the key, see take_advisory_lock.sql), then the fence, the expiry, and
+-- of another holder the ms until the lock expires, the label and the lockId.
+--
+-- The time is clock_timestamp() and not now(), which is the time before the wait for the advisory lock.
+-- It is read once, so that liveness, acquired_at_ms and expires_at_ms agree.
 WITH clock AS MATERIALIZED (
     SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms
 ),
--- Acquirers cannot change the row now. An extend can: it takes the row's lock only. That case is
--- decided below, on the row itself. A label belongs to the lockId that it starts with. As a field of
--- JSON it may be missing: most tables have no such column.
+-- No other acquire can change the row now. An extend can, because it only locks the row. `stored` decides
+-- that case on the row itself. The label is read from JSON because most tables have no such column.
 held AS MATERIALIZED (
     SELECT
         expires_at_ms,
         expires_at_ms - now_ms + 1000 AS free_in_ms,
-        CASE
-            WHEN strpos(to_jsonb(lock) ->> 'holder_label', lock.lock_id || ' ') = 1
-            THEN substr(to_jsonb(lock) ->> 'holder_label', length(lock.lock_id) + 2)
-        END AS label
+        lock_id,
+        to_jsonb(lock) ->> 'holder_label' AS label
     FROM syncguard_locks AS lock, clock
     WHERE key = $1::text AND expires_at_ms > now_ms - 1000
 ),
--- Made or incremented by one atomic upsert, so an absent counter cannot be made twice. At the end
--- of its range it returns nothing, and then no lock is stored.
+-- One atomic upsert creates or increments the counter, so that no counter is created twice. It returns no
+-- row at the end of the counter's range, and then no lock is stored.
 counter AS (
     INSERT INTO syncguard_fence_counters AS counted (fence_key, fence, key_debug)
     SELECT 'fence:' || $1::text, 1, $4::text
@@ -34,8 +34,8 @@ counter AS (
     WHERE counted.fence >= 0 AND counted.fence < 900000000000000
     RETURNING counted.fence
 ),
--- ON CONFLICT waits for the row's lock and judges its newest version, whatever the snapshot says:
--- a lock that was extended in the last moment is not overwritten. Its fence is then skipped.
+-- ON CONFLICT waits for the row's lock and reads its newest version, whatever the snapshot says. So a lock
+-- that was extended at the last moment is not overwritten. The fence that was taken is skipped then.
 stored AS (
     INSERT INTO syncguard_locks AS lock (
         key, lock_id, expires_at_ms, acquired_at_ms, fence, user_key /*label , holder_label */
@@ -65,4 +65,5 @@ SELECT
     (SELECT fence FROM stored),
     (SELECT expires_at_ms FROM stored UNION ALL SELECT expires_at_ms FROM held),
     (SELECT free_in_ms FROM held),
-    (SELECT label FROM held) AS holder_label
+    (SELECT label FROM held) AS holder_label,
+    (SELECT lock_id FROM held) AS holder_id

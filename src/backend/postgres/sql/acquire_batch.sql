@@ -1,12 +1,14 @@
--- Several acquires in one transaction, of different keys. $1 keys, $2 lockIds, $3 TTLs in ms, $4 the
--- keys as the users gave them, $5 how long the server may take, in ms, $6 the holder's label, if it
--- has one. An acquire without a row in the answer is then made alone. take_advisory_lock.sql and
--- acquire.sql say more about each step. The difference is that one acquire must not delay the
--- others.
+-- Acquires several locks of different keys in one transaction. See take_advisory_lock.sql and acquire.sql
+-- for each step.
 --
--- - A key that another session is acquiring is left out, and so is one whose counter is at its end.
--- - The advisory lock is taken after the snapshot, which may show an older version of the row. What
---   is stored is decided on the row itself, as it is if an extend comes in between.
+-- Parameters: $1 keys, $2 lockIds, $3 TTLs in ms, $4 the keys as the users gave them, $5 how long the
+-- server may take, in ms, $6 the holder's label if there are labels. Returns the columns of acquire.sql and
+-- the lockId of the acquire. One that has no row in the answer was not done and is made alone.
+--
+-- One acquire must not delay the others. Therefore:
+-- - A key that another session is acquiring is left out. So is a key whose counter is at its end.
+-- - The advisory locks are taken after the snapshot, which may show an older version of a row. `stored`
+--   decides on the row itself, as it does when an extend comes in between.
 -- - If a row is locked, the whole statement fails soon.
 WITH wanted AS MATERIALIZED (
     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[])
@@ -19,18 +21,17 @@ clock AS MATERIALIZED (
         (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms,
         set_config('lock_timeout', greatest(1, least(100, $5::bigint / 4))::text, true)
 ),
--- LIMIT: each key is looked up in the index, whatever the planner thinks of the tables.
+-- With LIMIT each key is looked up in the index, whatever the planner assumes about the tables.
 held AS MATERIALIZED (
     SELECT
         wanted.lock_id,
         lock.expires_at_ms,
         lock.expires_at_ms - now_ms + 1000 AS free_in_ms,
-        CASE
-            WHEN strpos(lock.whole ->> 'holder_label', lock.lock_id || ' ') = 1
-            THEN substr(lock.whole ->> 'holder_label', length(lock.lock_id) + 2)
-        END AS label
+        label,
+        lock.lock_id AS holder_id
     FROM clock, wanted, LATERAL (
-        SELECT lock_id, expires_at_ms, to_jsonb(lock) AS whole FROM syncguard_locks AS lock
+        SELECT lock_id, expires_at_ms, to_jsonb(lock) ->> 'holder_label' AS label
+        FROM syncguard_locks AS lock
         WHERE lock.key = wanted.key LIMIT 1
     ) AS lock
     WHERE lock.expires_at_ms > now_ms - 1000
@@ -61,6 +62,9 @@ stored AS (
     WHERE lock.expires_at_ms <= excluded.acquired_at_ms - 1000
     RETURNING lock.lock_id, lock.fence, lock.expires_at_ms
 )
-SELECT 'acquired', fence, expires_at_ms, NULL::bigint, lock_id, NULL AS holder_label FROM stored
+SELECT
+    'acquired', fence, expires_at_ms, NULL::bigint,
+    NULL AS holder_label, NULL AS holder_id, lock_id
+FROM stored
 UNION ALL
-SELECT 'locked', NULL, expires_at_ms, free_in_ms, lock_id, label FROM held
+SELECT 'locked', NULL, expires_at_ms, free_in_ms, label, holder_id, lock_id FROM held

@@ -1,16 +1,15 @@
--- Acquires a key although somebody else holds the advisory lock on hashtext(key): an application for
--- a purpose of its own, or another implementation that is acquiring the key at this moment. Runs
--- after take_advisory_lock.sql and lock_row.sql, in the same transaction, and needs the row that
--- reserve_row.sql has committed before. Parameters and result are those of acquire.sql, where
--- 'contested' means that nothing was done.
+-- Acquires a lock if it is free, although another session holds the advisory lock on hashtext(key). That is
+-- an application with a purpose of its own, or another implementation that is acquiring the key at this
+-- moment. Runs after take_advisory_lock.sql and lock_row.sql in the same transaction. reserve_row.sql must
+-- have run before, in a transaction of its own. Parameters and result are those of acquire.sql.
 --
--- Another implementation takes the advisory lock, locks the row if there is one (SELECT … FOR
--- UPDATE), judges it and stores its own lock, whatever the row is by then. With a row this cannot go
--- wrong: it either waits for our lock on the row and then sees our lock, or has locked the row before
--- us. Without a row it locks nothing, and would overwrite what we store. So it matters whether
--- somebody has looked for the row before it was there. Whoever has, has a lock on the table until
--- its transaction ends. As the row was committed before we locked it, and pg_locks is read after
--- that, nobody who looks later can miss it.
+-- Another implementation takes the advisory lock, locks the row if there is one (SELECT … FOR UPDATE),
+-- reads it, and stores its own lock whatever the row is by then. If there is a row, this cannot go wrong:
+-- it either waits for our lock on the row and then sees what we stored, or has locked the row before us. If
+-- there is no row, it locks nothing and would overwrite what we store. So we must know whether a session
+-- has looked for the row before the row existed. Such a session has a lock on the table until its
+-- transaction ends. As the row was committed before we locked it, and we read pg_locks after that, we see
+-- that lock.
 --
 -- A session that holds the advisory lock and has not touched the table is therefore harmless, now and
 -- later.
@@ -28,16 +27,14 @@ acquiring AS MATERIALIZED (
 clock AS MATERIALIZED (
     SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms
 ),
--- It is locked: this is its newest version.
+-- We hold the row's lock, so this is its newest version.
 current AS MATERIALIZED (
     SELECT
         expires_at_ms,
         expires_at_ms - now_ms + 1000 AS free_in_ms,
         expires_at_ms > now_ms - 1000 AS is_live,
-        CASE
-            WHEN strpos(to_jsonb(lock) ->> 'holder_label', lock.lock_id || ' ') = 1
-            THEN substr(to_jsonb(lock) ->> 'holder_label', length(lock.lock_id) + 2)
-        END AS label
+        lock_id,
+        to_jsonb(lock) ->> 'holder_label' AS label
     FROM syncguard_locks AS lock, clock WHERE key = $1::text
 ),
 free AS MATERIALIZED (
@@ -73,4 +70,5 @@ SELECT
     (SELECT fence FROM stored),
     (SELECT expires_at_ms FROM stored UNION ALL SELECT expires_at_ms FROM current WHERE is_live),
     (SELECT free_in_ms FROM current WHERE is_live),
-    (SELECT label FROM current WHERE is_live) AS holder_label
+    (SELECT label FROM current WHERE is_live) AS holder_label,
+    (SELECT lock_id FROM current WHERE is_live) AS holder_id

@@ -1,7 +1,7 @@
--- $1 lockId, $2 TTL in ms. One UPDATE finds the row by its lockId, locks it and changes it. When
--- it had to wait for that lock, both conditions are asked again of the newest version of the row,
--- with the clock of that moment: an expired lock does not come back to life, and a row that has
--- another owner by then is left alone.
+-- Extends the lock with lockId $1 to a TTL of $2 ms. One UPDATE finds the row, locks it and changes it. If
+-- it has to wait for the row's lock, both conditions are checked again on the newest version of the row, at
+-- the time of that moment. So an expired lock does not come back to life, and a row that has another owner
+-- by then is left alone.
 WITH extended AS (
     UPDATE syncguard_locks
     SET expires_at_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2::bigint
@@ -12,7 +12,7 @@ WITH extended AS (
 SELECT
     CASE
         WHEN EXISTS (SELECT FROM extended) THEN 'done'
-        -- The row as of the start of the statement: it was there, so it had expired.
+        -- This is the row at the start of the statement. It existed, so it had expired.
         WHEN EXISTS (SELECT FROM syncguard_locks WHERE lock_id = $1::text) THEN 'expired'
         ELSE 'not found'
     END,

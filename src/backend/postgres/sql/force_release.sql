@@ -1,6 +1,6 @@
--- $1 key. One DELETE, as in release.sql, of whoever's live lock it finds: a lock that is taken or
--- extended at this moment is waited for and judged by its newest version. Like a release it needs
--- no advisory lock: acquirers see the row as it was before or after. The fence counter stays.
+-- Removes the live lock of key $1, whoever holds it. If the lock is being acquired or extended at this
+-- moment, the DELETE waits and reads the newest version of the row. It needs no advisory lock, like a
+-- release: an acquire sees the row before or after. The fence counter stays.
 DELETE FROM syncguard_locks
 WHERE key = $1::text
     AND expires_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 1000

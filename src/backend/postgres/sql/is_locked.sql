@@ -1,6 +1,5 @@
--- $1 key. Reads one row: whether it is live, and whether it is old enough to be cleaned up.
--- clock_timestamp() is the time at which the row is judged, also when a pooler or an outer
--- transaction began earlier.
+-- Returns whether the lock of key $1 is live, and whether it expired long enough ago to be cleaned up. No
+-- row if there is no lock. clock_timestamp() is the current time even if the transaction began earlier.
 SELECT
     expires_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 1000,
     expires_at_ms < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 2000

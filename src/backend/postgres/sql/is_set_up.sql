@@ -1,5 +1,5 @@
--- $1 lock table, $2 fence table, as quoted names. Returns whether both exist, with the indexes.
--- Then nothing is left to do, and a role that may not create anything can call setupSchema() too.
+-- Returns whether lock table $1 and fence table $2, both quoted names, exist with their indexes. If they
+-- do, nothing is left to create, so a role that may not create anything can call setupSchema() too.
 SELECT to_regclass($2::text) IS NOT NULL AND EXISTS (
     SELECT FROM pg_index
     JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]

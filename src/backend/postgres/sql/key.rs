@@ -1,5 +1,5 @@
-//! Keys as they are stored. No text in PostgreSQL can contain the character U+0000: a key that does
-//! is stored in its hashed form, with the key itself percent-encoded beside it.
+//! Turns keys into stored keys and back. No text in PostgreSQL can contain the character U+0000. A key that
+//! contains it is stored in its hashed form, with the key itself percent-encoded beside it.
 
 use crate::error::Result;
 use crate::lock::Key;
@@ -11,9 +11,9 @@ const BUDGET: KeyBudget = KeyBudget {
 };
 
 pub(crate) struct StoredKey {
-    /// What locks are found by.
+    /// The column `key`, by which a lock is found.
     pub key: String,
-    /// What the user called it.
+    /// The column `user_key`, from which the user's key can be read.
     pub user_key: String,
 }
 
@@ -33,7 +33,7 @@ impl StoredKey {
     }
 }
 
-/// The user's key, from the two columns of a row.
+/// Returns the user's key from the two columns of a row.
 pub(crate) fn original(key: &str, user_key: &str) -> String {
     if key != user_key {
         let decoded = user_key.replace("%00", "\0").replace("%25", "%");

@@ -1,5 +1,5 @@
--- $1 the key after which to go on, $2 how many at most. Walks along the primary key: a page costs
--- the same wherever it is, and what is live all the time is seen once. The clock is read once.
+-- Returns up to $2 live locks with keys after $1. It follows the primary key, so each page costs the same,
+-- and a lock that is live all the time is listed once. The clock is read once.
 SELECT key, user_key, lock_id, expires_at_ms, acquired_at_ms, fence,
     to_jsonb(lock) ->> 'holder_label' AS holder_label
 FROM syncguard_locks AS lock

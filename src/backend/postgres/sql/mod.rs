@@ -1,7 +1,7 @@
-//! What is stored, and the SQL for it: one file for each statement.
+//! The SQL: one file for each statement.
 //!
-//! - [`key`] keys as they are stored, [`table`] names of tables
-//! - [`statements`] the statements, and how a call of them is written as a message
+//! - [`key`] the keys that are stored, [`table`] the names of tables
+//! - [`statements`] the statements, and the message that calls them
 //! - [`schema`] creates the tables
 
 pub(super) mod key;

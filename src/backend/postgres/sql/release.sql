@@ -1,10 +1,10 @@
--- $1 lockId. One DELETE finds the row by its lockId, locks it and removes it. When it had to wait
--- for that lock, both conditions are asked again of the newest version of the row, with the clock
--- of that moment: a row that has another owner by then is left alone.
+-- Releases the lock with lockId $1. One DELETE finds the row, locks it and removes it. If it has to wait for
+-- the row's lock, both conditions are checked again on the newest version of the row, at the time of that
+-- moment. So a row that has another owner by then is left alone.
 --
--- A release need not be on disk before it is answered. Should a crash undo it, the lock merely
--- lasts until its TTL, as if its holder had died; and whoever acquires it next waits for the disk,
--- which then has this release too, for it comes earlier in the log.
+-- The answer does not wait until the release is on disk. If a crash undoes the release, the lock lasts
+-- until its TTL, as if its holder had died. The next acquire waits for the disk, which then has this release
+-- too, because it comes earlier in the log.
 WITH relaxed AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ),
@@ -16,7 +16,7 @@ released AS (
 )
 SELECT CASE
     WHEN EXISTS (SELECT FROM released) THEN 'done'
-    -- The row as of the start of the statement: it was there, so it had expired.
+    -- This is the row at the start of the statement. It existed, so it had expired.
     WHEN EXISTS (SELECT FROM syncguard_locks WHERE lock_id = $1::text) THEN 'expired'
     ELSE 'not found'
 END

@@ -1,6 +1,6 @@
--- Several releases in one transaction. $1 lockIds, $2 how long the server may take, in ms. See
--- release.sql. If a row is locked, the whole statement fails soon, and each release is made alone: one
--- release must not delay the others.
+-- Releases the locks with lockIds $1 in one transaction. $2: how long the server may take, in ms. See
+-- release.sql. One release must not delay the others. So if a row is locked, the whole statement fails soon,
+-- and each release is made alone.
 WITH relaxed AS MATERIALIZED (
     SELECT
         set_config('synchronous_commit', 'off', true),

@@ -1,5 +1,5 @@
--- $1 lock table, $2 fence table, as quoted names. Returns facts about the server, and which rights on
--- the tables are missing. For a table that does not exist no missing rights are reported.
+-- Returns facts about the server, and which rights are missing on lock table $1 and fence table $2, both
+-- quoted names. No rights are missing on a table that does not exist.
 SELECT
     current_setting('server_version'),
     pg_is_in_recovery(),

@@ -1,4 +1,4 @@
-//! Creates the tables and finds out what is missing.
+//! Creates the tables, and checks what is missing.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ impl Schema {
                     return Ok(());
                 }
                 match connection.query(&create).await {
-                    // An earlier version, which takes another advisory lock, was faster.
+                    // An earlier version of this package, which takes another advisory lock, came first.
                     Err(error) if error::exists_already(&error) => connection.query(&create).await,
                     created => created,
                 }

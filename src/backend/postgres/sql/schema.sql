@@ -15,8 +15,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS idx_syncguard_locks_lock_id ON syncguard_locks
 -- For finding expired locks.
 CREATE INDEX IF NOT EXISTS idx_syncguard_locks_expires ON syncguard_locks (expires_at_ms);
 
--- One row for every key that was ever locked. It must never be deleted: the fences of a key may
--- never start again. Free space in each page keeps the increments cheap (HOT updates).
+-- One row for each key that was ever locked. Never delete a row, because the fences of a key must never
+-- start again. Free space in each page keeps the increments cheap (HOT updates).
 CREATE TABLE IF NOT EXISTS syncguard_fence_counters (
     fence_key TEXT PRIMARY KEY,
     fence BIGINT NOT NULL DEFAULT 0,

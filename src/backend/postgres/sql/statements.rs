@@ -36,27 +36,9 @@ pub(crate) enum Arg<'a> {
 }
 
 pub(crate) struct Statement {
-    name: String,
-    types: &'static str,
+    /// None if the statement is used too seldom to be prepared.
+    name: Option<String>,
     text: String,
-}
-
-impl Statement {
-    fn new(file: &str, types: &'static str, locks: &Table, counters: &Table) -> Self {
-        let text = without_comments(file)
-            .replace(COUNTERS, &counters.quoted())
-            .replace(LOCKS, &locks.quoted())
-            .replace("advisory_lock_class", ADVISORY_LOCK_CLASS);
-        // Named after its text: behind a pooler a prepared statement may meet a session that
-        // another backend prepared, and must then be the same statement.
-        let digest = Sha256::digest(text.as_bytes());
-        let name = format!("syncguard_{}", hex(&digest[..12]));
-        Self { name, types, text }
-    }
-
-    fn prepare(&self) -> String {
-        format!("PREPARE {} ({}) AS {};\n", self.name, self.types, self.text)
-    }
 }
 
 /// A statement that removes a lock.
@@ -67,17 +49,6 @@ pub(crate) struct Removal {
 }
 
 impl Removal {
-    fn new(file: &str, types: &'static str, locks: &Table, counters: &Table) -> Self {
-        let statement = |notify: &str| {
-            let text = without_comments(file).replace("notify_waiters", notify);
-            Statement::new(&text, types, locks, counters)
-        };
-        Self {
-            notifying: statement(include_str!("notify_waiters.sql")),
-            quiet: statement("NULL"),
-        }
-    }
-
     pub(crate) fn statement(&self, cannot_notify: bool) -> &Statement {
         match cannot_notify {
             true => &self.quiet,
@@ -102,71 +73,94 @@ pub(crate) struct Statements {
     pub lookup_id: Statement,
     pub list: Statement,
     pub force_release: Removal,
+    /// A message that prepares the statements which have a name.
+    pub prepare_all: String,
 }
 
 impl Statements {
     /// `labelled`: locks are stored with a label, which is the last argument of an acquire.
     pub(crate) fn new(locks: &Table, counters: &Table, labelled: bool) -> Self {
-        let statement = |file, types| Statement::new(file, types, locks, counters);
-        let labelling = |file, types, labelled_types| {
-            let types = if labelled { labelled_types } else { types };
-            Statement::new(&with_label(file, labelled), types, locks, counters)
+        let mut writer = Writer {
+            locks: locks.quoted(),
+            counters: counters.quoted(),
+            label_type: if labelled { ", text" } else { "" },
+            prepare_all: String::new(),
         };
-        let removal = |file, types| Removal::new(file, types, locks, counters);
         Self {
-            take_advisory_lock: statement(include_str!("take_advisory_lock.sql"), "text, bigint"),
-            acquire: labelling(
-                include_str!("acquire.sql"),
-                "text, text, bigint, text",
-                "text, text, bigint, text, text",
-            ),
-            acquire_batch: labelling(
+            take_advisory_lock: writer
+                .statement(include_str!("take_advisory_lock.sql"), "text, bigint"),
+            acquire: writer.labelled(include_str!("acquire.sql"), "text, text, bigint, text"),
+            acquire_batch: writer.labelled(
                 include_str!("acquire_batch.sql"),
                 "text[], text[], bigint[], text[], bigint",
-                "text[], text[], bigint[], text[], bigint, text",
             ),
-            reserve_row: statement(include_str!("reserve_row.sql"), "text, text, text"),
-            lock_row: statement(include_str!("lock_row.sql"), "text"),
-            acquire_contested: labelling(
-                include_str!("acquire_contested.sql"),
-                "text, text, bigint, text",
-                "text, text, bigint, text, text",
-            ),
-            release: removal(include_str!("release.sql"), "text"),
-            release_batch: removal(include_str!("release_batch.sql"), "text[], bigint"),
-            extend: statement(include_str!("extend.sql"), "text, bigint"),
-            is_locked: statement(include_str!("is_locked.sql"), "text"),
-            clean_up: removal(include_str!("clean_up.sql"), "text"),
-            lookup_key: statement(include_str!("lookup_key.sql"), "text"),
-            lookup_id: statement(include_str!("lookup_id.sql"), "text"),
-            list: statement(include_str!("list.sql"), "text, bigint"),
-            force_release: removal(include_str!("force_release.sql"), "text"),
+            reserve_row: writer.unprepared(include_str!("reserve_row.sql")),
+            lock_row: writer.unprepared(include_str!("lock_row.sql")),
+            acquire_contested: writer
+                .unprepared(&with_label(include_str!("acquire_contested.sql"), labelled)),
+            release: writer.removal(include_str!("release.sql"), "text"),
+            release_batch: writer.removal(include_str!("release_batch.sql"), "text[], bigint"),
+            extend: writer.statement(include_str!("extend.sql"), "text, bigint"),
+            is_locked: writer.statement(include_str!("is_locked.sql"), "text"),
+            clean_up: writer.removal(include_str!("clean_up.sql"), "text"),
+            lookup_key: writer.statement(include_str!("lookup_key.sql"), "text"),
+            lookup_id: writer.statement(include_str!("lookup_id.sql"), "text"),
+            list: writer.statement(include_str!("list.sql"), "text, bigint"),
+            force_release: writer.removal(include_str!("force_release.sql"), "text"),
+            prepare_all: writer.prepare_all,
+        }
+    }
+}
+
+/// Turns the SQL files into statements.
+struct Writer {
+    /// The quoted names of the tables.
+    locks: String,
+    counters: String,
+    /// What the types of an acquire's arguments end with.
+    label_type: &'static str,
+    prepare_all: String,
+}
+
+impl Writer {
+    fn unprepared(&self, file: &str) -> Statement {
+        let text = without_comments(file)
+            .replace(COUNTERS, &self.counters)
+            .replace(LOCKS, &self.locks)
+            .replace("advisory_lock_class", ADVISORY_LOCK_CLASS);
+        Statement { name: None, text }
+    }
+
+    /// `types` are those of the arguments.
+    fn statement(&mut self, file: &str, types: &str) -> Statement {
+        let Statement { text, .. } = self.unprepared(file);
+        // Named after its text: behind a pooler a prepared statement may meet a session that
+        // another backend prepared, and must then be the same statement.
+        let digest = Sha256::digest(text.as_bytes());
+        let name = format!("syncguard_{}", hex(&digest[..12]));
+        let prepare = format!("PREPARE {name} ({types}) AS {text};\n");
+        self.prepare_all.push_str(&prepare);
+        Statement {
+            name: Some(name),
+            text,
         }
     }
 
-    /// Returns a message that prepares all statements that are used often.
-    pub(crate) fn prepare_all(&self) -> String {
-        [
-            &self.take_advisory_lock,
-            &self.acquire,
-            &self.acquire_batch,
-            &self.release.notifying,
-            &self.release.quiet,
-            &self.release_batch.notifying,
-            &self.release_batch.quiet,
-            &self.extend,
-            &self.is_locked,
-            &self.clean_up.notifying,
-            &self.clean_up.quiet,
-            &self.lookup_key,
-            &self.lookup_id,
-            &self.list,
-            &self.force_release.notifying,
-            &self.force_release.quiet,
-        ]
-        .into_iter()
-        .map(Statement::prepare)
-        .collect()
+    fn labelled(&mut self, file: &str, types: &str) -> Statement {
+        let label_type = self.label_type;
+        let text = with_label(file, !label_type.is_empty());
+        self.statement(&text, &format!("{types}{label_type}"))
+    }
+
+    fn removal(&mut self, file: &str, types: &str) -> Removal {
+        let mut statement = |notify_waiters: &str| {
+            let text = without_comments(file).replace("notify_waiters", notify_waiters);
+            self.statement(&text, types)
+        };
+        Removal {
+            notifying: statement(include_str!("notify_waiters.sql")),
+            quiet: statement("NULL"),
+        }
     }
 }
 
@@ -181,8 +175,13 @@ pub(crate) fn prepared(call: Call<'_>, left_ms: u64, needs_timeout: bool) -> Str
         out.push_str(&format!("SET LOCAL statement_timeout={left_ms};"));
     }
     for (statement, args) in call {
+        let Some(name) = &statement.name else {
+            push_filled_in(&mut out, &statement.text, args, left_ms);
+            out.push(';');
+            continue;
+        };
         out.push_str("EXECUTE ");
-        out.push_str(&statement.name);
+        out.push_str(name);
         for (index, arg) in args.iter().enumerate() {
             out.push(if index == 0 { '(' } else { ',' });
             push_arg(&mut out, *arg, left_ms);
@@ -307,6 +306,10 @@ mod tests {
         Statements::new(&table("app.locks"), &table("counters"), false)
     }
 
+    fn name_of(statement: &Statement) -> &str {
+        statement.name.as_deref().unwrap()
+    }
+
     #[test]
     fn tables_are_quoted_and_comments_are_gone() {
         let acquire = &statements().acquire.text;
@@ -332,8 +335,8 @@ mod tests {
     #[test]
     fn names_follow_the_text() {
         let (one, other) = (statements(), statements());
-        assert_eq!(one.extend.name, other.extend.name);
-        assert_ne!(one.extend.name, one.acquire.name);
+        assert_eq!(name_of(&one.extend), name_of(&other.extend));
+        assert_ne!(name_of(&one.extend), name_of(&one.acquire));
     }
 
     #[test]
@@ -343,7 +346,10 @@ mod tests {
         let call: Call = &[(&statements.extend, &args)];
         assert_eq!(
             prepared(call, 4000, false),
-            format!(r"EXECUTE {}(E'it''s a \\ $1',5);", statements.extend.name)
+            format!(
+                r"EXECUTE {}(E'it''s a \\ $1',5);",
+                name_of(&statements.extend)
+            )
         );
         let text = spelled_out(call, 4000);
         assert!(text.contains(r"WHERE lock_id = E'it''s a \\ $1'::text"));

@@ -1,14 +1,14 @@
-//! Names of tables: validated, then always quoted.
+//! Validates the names of tables and quotes them.
 
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 
-/// PostgreSQL cuts longer names off, and two names may then be one.
+/// PostgreSQL truncates longer names, after which two of them may be equal.
 const MAX_IDENTIFIER_BYTES: usize = 63;
 
-/// `table` or `schema.table`, each an identifier of standard SQL (PostgreSQL would allow a `$` too:
-/// it is left to parameters). The case counts, as it does in quotes.
+/// `table` or `schema.table`. Both parts are identifiers of standard SQL and case-sensitive. PostgreSQL also
+/// allows a `$`, which we reserve for parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
     schema: Option<String>,
@@ -35,7 +35,7 @@ impl Table {
         })
     }
 
-    /// In that schema, unless it names one itself. Prisma lets a schema's name have a hyphen.
+    /// Puts the table into this schema, unless it has one. With Prisma a schema's name may contain a hyphen.
     pub(crate) fn or_in(mut self, schema: Option<&str>) -> Result<Self> {
         let fits = |schema: &str| {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
@@ -44,7 +44,7 @@ impl Table {
         match schema {
             Some(schema) if !fits(schema) => Err(Error::invalid_argument(format!(
                 "The schema in a PostgreSQL URL must be at most {MAX_IDENTIFIER_BYTES} letters, digits, _ or -; \
-                 for another say options=-c%20search_path%3D…"
+                 for another one use options=-c%20search_path%3D…"
             ))),
             Some(schema) if self.schema.is_none() => {
                 self.schema = Some(schema.to_owned());
@@ -61,13 +61,13 @@ impl Table {
         }
     }
 
-    /// An index lives in the schema of its table, so its name has none.
+    /// Returns the name of an index. It has no schema, because an index is in the schema of its table.
     pub(crate) fn quoted_index(&self, suffix: &str) -> String {
         let plain = format!("idx_{}_{suffix}", self.name);
         if plain.len() <= MAX_IDENTIFIER_BYTES {
             return format!("\"{plain}\"");
         }
-        // Cut off, two long names could become one: the hash keeps them apart.
+        // Two long names could become equal when truncated. The hash keeps them apart.
         let digest = Sha256::digest(self.name.as_bytes());
         let (start, hash) = (
             &self.name[..30],

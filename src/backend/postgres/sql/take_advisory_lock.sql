@@ -1,19 +1,20 @@
--- Acquires of one key take this advisory lock one after the other. It is held until the acquiring
--- transaction ends, so nobody ever waits here for the holder of the lock itself. It is in the space
--- of two numbers, which applications seldom use, with a class of our own. lock_timeout bounds the
--- wait.
+-- Makes the acquires of key $1 wait for each other. $2: how long the server may take for this statement and
+-- the next one, in ms.
 --
--- Other implementations of this format take an exclusive lock on hashtext(key), in the space of one
--- number. A shared one keeps them out for as long as this transaction lasts. It is only tried for:
--- applications use that space too, and may hold such a lock for as long as they like. acquire.sql
--- asks whether it was granted, and acquire_contested.sql tells the two apart if it was not.
+-- The advisory lock is held until the transaction of the acquire ends, so nobody ever waits here for the
+-- holder of the lock itself. It consists of two numbers, which applications seldom use, and the first one is
+-- our own. lock_timeout limits the wait.
 --
--- A statement of its own: in READ COMMITTED a statement sees what was committed when it started,
--- so one that waited here and then read the row would still see the row of before the wait.
+-- Other implementations of this format take an exclusive advisory lock on the single number hashtext(key). A
+-- shared one keeps them out until this transaction ends. It is only tried for, because applications use
+-- single numbers too, and may hold such a lock for as long as they like. acquire.sql checks whether it was
+-- granted. If it was not, acquire_contested.sql finds out who holds it.
 --
--- $1 key, $2 how long the server may take for both statements, in ms. statement_timeout bounds each
--- statement: what this one has used is taken off for the next. statement_timestamp() is the time at
--- which the message with both of them arrived.
+-- This is a statement of its own because in READ COMMITTED a statement sees what was committed when it
+-- started. One that waits here and then reads the row would still see the row from before the wait.
+--
+-- statement_timeout limits each statement alone, so the time that this one has used is taken off for the
+-- next one. statement_timestamp() is the time at which the message with both of them arrived.
 WITH taken AS MATERIALIZED (
     SELECT pg_advisory_xact_lock(advisory_lock_class, hashtext($1::text))
 )

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 
-/// What such a URL says about more than the connection.
+/// The settings in such a URL that do not describe the connection.
 pub(crate) struct ForeignSettings {
     /// The schema of tables whose names contain none.
     pub schema: Option<String>,
@@ -26,13 +26,13 @@ const WITHOUT_EFFECT: [&str; 9] = [
     "idle_in_transaction_session_timeout",
 ];
 
-/// Removes the parameters that are not libpq's and returns what they say.
+/// Removes the parameters that libpq does not have and returns their settings.
 pub(super) fn take_foreign_settings(all: &mut BTreeMap<String, String>) -> Result<ForeignSettings> {
     let mut take = |keyword: &str| all.remove(keyword).filter(|value| !value.is_empty());
     for keyword in WITHOUT_EFFECT {
         take(keyword);
     }
-    // With this parameter pg is asked to read sslmode as libpq does. Here it is always read so.
+    // This parameter tells pg to read sslmode as libpq does. We always do.
     if take("uselibpqcompat").is_some_and(|on| on != "true") {
         return Err(Error::invalid_argument(
             "sslmode means what libpq says it does: instead of uselibpqcompat=false \
@@ -59,13 +59,13 @@ pub(super) fn take_foreign_settings(all: &mut BTreeMap<String, String>) -> Resul
 /// The error for a parameter that is not known. `is_certain`: it is not a part of a password.
 pub(super) fn unknown_parameter(keyword: &str, is_certain: bool) -> Error {
     let remedy = match keyword {
-        "search_path" | "currentSchema" => "say schema=… or options=-c%20search_path%3D…",
+        "search_path" | "currentSchema" => "use schema=… or options=-c%20search_path%3D…",
         "sslidentity" | "sslpassword" => {
             "a PKCS#12 file or an encrypted key is not read, so give sslcert and sslkey \
              as unencrypted PEM files"
         }
-        "max" | "pool" | "pool_size" => "say connection_limit=… or set poolSize in the options",
-        "prepare" | "prepared_statements" => "say pgbouncer=true or set prepare in the options",
+        "max" | "pool" | "pool_size" => "use connection_limit=… or set poolSize in the options",
+        "prepare" | "prepared_statements" => "use pgbouncer=true or set prepare in the options",
         "passfile" | "service" | "servicefile" => "put what the file says into the URL",
         _ => "leave it out of the URL, or pass an options object",
     };

@@ -1,5 +1,5 @@
-//! Where the server is and how to log in: libpq's keywords, from the environment, the URL and the
-//! options, turned into the driver's configuration.
+//! Where the server is and how to log in. Turns libpq's keywords from the environment, the URL and the
+//! options into the driver's configuration.
 //!
 //! - [`url`] reads a URL, [`foreign`] parameters that other libraries put into one
 //! - [`ssl`] libpq's keywords for TLS, [`server_name`] the server's name in messages
@@ -13,14 +13,28 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_postgres::config::{
-    ChannelBinding, Config, Host, LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs,
-};
+use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
 
 use self::foreign::{ForeignSettings, take_foreign_settings, unknown_parameter};
 use self::ssl::SslParams;
 use crate::backend::tls::{Tls, TlsOptions};
 use crate::error::{Error, Result};
+
+const READ_BY_DRIVER: [&str; 13] = [
+    "user",
+    "password",
+    "dbname",
+    "options",
+    "hostaddr",
+    "port",
+    "load_balance_hosts",
+    "channel_binding",
+    "sslnegotiation",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_count",
+];
 
 pub(crate) struct Target {
     pub config: Config,
@@ -44,7 +58,7 @@ impl Target {
     }
 }
 
-/// Combines the three sources. `params`, from the options, win over the URL, and both over
+/// Combines the three sources. `params`, from the options, override the URL, and both override
 /// `defaults`, from the environment.
 pub(crate) fn resolve(
     defaults: BTreeMap<String, String>,
@@ -93,11 +107,10 @@ fn build(
 ) -> Result<Target> {
     let foreign = take_foreign_settings(&mut all)?;
     let mut take = |keyword: &str| all.remove(keyword).filter(|value| !value.is_empty());
-    let mut config = Config::new();
+    let mut config = driver_config(&mut take)?;
 
     let hosts = take("host");
-    let addresses = take("hostaddr");
-    if hosts.is_none() && addresses.is_none() {
+    if hosts.is_none() && config.get_hostaddrs().is_empty() {
         config.host("localhost");
     }
     for host in hosts.iter().flat_map(|hosts| hosts.split(',')) {
@@ -108,15 +121,6 @@ fn build(
             ));
         }
         config.host(if host.is_empty() { "localhost" } else { host });
-    }
-    for address in addresses.iter().flat_map(|addresses| addresses.split(',')) {
-        config.hostaddr(address.parse().map_err(|_| wrong("hostaddr"))?);
-    }
-    for port in take("port").iter().flat_map(|ports| ports.split(',')) {
-        config.port(match port {
-            "" => 5432,
-            port => number(port, "port")?,
-        });
     }
     let (names, addresses) = (config.get_hosts().len(), config.get_hostaddrs().len());
     if names > 0 && addresses > 0 && names != addresses {
@@ -131,60 +135,22 @@ fn build(
         ));
     }
 
-    let user = take("user").ok_or_else(|| {
+    let user = config.get_user().map(str::to_owned).ok_or_else(|| {
         Error::invalid_argument("No PostgreSQL user is given: put it into the URL or the options")
     })?;
-    config.dbname(take("dbname").unwrap_or_else(|| user.clone()));
-    config.user(user);
-    if let Some(password) = take("password") {
-        config.password(password);
-    }
-    if let Some(options) = take("options") {
-        config.options(options);
+    if config.get_dbname().is_none() {
+        config.dbname(user);
     }
     let fallback = take("fallback_application_name");
     if let Some(name) = take("application_name").or(fallback) {
         config.application_name(name);
     }
-
     // Locks need a server that can be written to.
     config.target_session_attrs(match take("target_session_attrs").as_deref() {
         None | Some("any") => TargetSessionAttrs::Any,
         Some("read-write" | "primary") => TargetSessionAttrs::ReadWrite,
         Some(_) => return Err(wrong("target_session_attrs")),
     });
-    config.load_balance_hosts(match take("load_balance_hosts").as_deref() {
-        None | Some("disable") => LoadBalanceHosts::Disable,
-        Some("random") => LoadBalanceHosts::Random,
-        Some(_) => return Err(wrong("load_balance_hosts")),
-    });
-    config.channel_binding(match take("channel_binding").as_deref() {
-        None | Some("prefer") => ChannelBinding::Prefer,
-        Some("disable") => ChannelBinding::Disable,
-        Some("require") => ChannelBinding::Require,
-        Some(_) => return Err(wrong("channel_binding")),
-    });
-    config.ssl_negotiation(match take("sslnegotiation").as_deref() {
-        None | Some("postgres") => SslNegotiation::Postgres,
-        Some("direct") => SslNegotiation::Direct,
-        Some(_) => return Err(wrong("sslnegotiation")),
-    });
-
-    if let Some(on) = take("keepalives") {
-        config.keepalives(on != "0");
-    }
-    if let Some(seconds) = take("keepalives_idle") {
-        config.keepalives_idle(Duration::from_secs(number(&seconds, "keepalives_idle")?));
-    }
-    if let Some(seconds) = take("keepalives_interval") {
-        config.keepalives_interval(Duration::from_secs(number(
-            &seconds,
-            "keepalives_interval",
-        )?));
-    }
-    if let Some(count) = take("keepalives_count") {
-        config.keepalives_retries(number(&count, "keepalives_count")?);
-    }
     if let Some(ms) = take("tcp_user_timeout") {
         config.tcp_user_timeout(Duration::from_millis(number(&ms, "tcp_user_timeout")?));
     }
@@ -238,6 +204,25 @@ fn build(
     })
 }
 
+/// Reads the parameters that the driver understands as libpq does.
+fn driver_config(take: &mut impl FnMut(&str) -> Option<String>) -> Result<Config> {
+    let mut params = String::new();
+    let mut config = Config::new();
+    for keyword in READ_BY_DRIVER {
+        let Some(value) = take(keyword) else {
+            continue;
+        };
+        let value = value.replace('\\', r"\\").replace('\'', r"\'");
+        let name = match keyword {
+            "keepalives_count" => "keepalives_retries",
+            name => name,
+        };
+        params.push_str(&format!("{name}='{value}' "));
+        config = params.parse().map_err(|_| wrong(keyword))?;
+    }
+    Ok(config)
+}
+
 fn is_socket(host: &Host) -> bool {
     !matches!(host, Host::Tcp(_))
 }
@@ -282,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn options_win_over_the_url_and_the_url_over_the_environment() {
+    fn options_override_the_url_and_the_url_overrides_the_environment() {
         let target = resolve(
             map(&[
                 ("host", "env"),
@@ -362,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_not_dropped() {
+    fn unknown_parameters_and_values_are_refused() {
         for bad in [
             "search_path=x",
             "target_session_attrs=standby",

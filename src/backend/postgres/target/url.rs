@@ -1,5 +1,5 @@
-//! `postgres://user:password@host:port,host/database?keyword=value`, taken apart into libpq's
-//! keywords. Messages never quote the URL: there may be a password in it.
+//! Splits `postgres://user:password@host:port,host/database?keyword=value` into libpq's keywords. Messages
+//! never quote the URL, because it may contain a password.
 
 use crate::error::{Error, Result};
 
@@ -10,7 +10,7 @@ pub(super) fn parse(url: &str) -> Result<Vec<(String, String)>> {
         .or_else(|| url.strip_prefix("postgresql://"))
         .ok_or_else(|| match url.split_once(':') {
             Some(("prisma" | "prisma+postgres", _)) => {
-                malformed("it is that of a proxy of Prisma's; give the one of the database itself")
+                malformed("it is the URL of a Prisma proxy: use the one of the database itself")
             }
             _ => malformed("it must begin with postgres:// or postgresql://"),
         })?;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_url_of_a_proxy_is_not_the_databases() {
+    fn the_url_of_a_prisma_proxy_is_refused() {
         let error = parse("prisma+postgres://accelerate.example/?api_key=s3cret").unwrap_err();
         assert!(error.message.contains("the database itself"));
         assert!(!error.message.contains("s3cret"));

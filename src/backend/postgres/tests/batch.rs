@@ -1,4 +1,4 @@
-//! Requests that share a transaction: none of them notices what is wrong with another.
+//! Requests that share a transaction. A problem of one request does not affect the others.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -15,15 +15,15 @@ use crate::backend::postgres::sql::ADVISORY_LOCK_CLASS;
 use crate::backend::{AcquireOutcome, AcquireRequest, Backend, Miss, ReleaseOutcome};
 use crate::error::{ErrorCode, Result};
 
-const MANY: usize = 40;
-/// One of them, in the middle.
-const ONE: usize = 20;
-/// Far more than they take, far less than an operation may.
-const SOON: Duration = Duration::from_secs(2);
+const REQUESTS: usize = 40;
+/// The index of the one request that another session blocks.
+const BLOCKED: usize = 20;
+/// Far longer than the requests take, far shorter than the operation timeout.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 fn requests(prefix: &str) -> Vec<AcquireRequest> {
     let key = |index| format!("{prefix} \"it's\" \\ {{{index}}}");
-    (0..MANY)
+    (0..REQUESTS)
         .map(|index| request(&key(index), 60_000))
         .collect()
 }
@@ -51,7 +51,7 @@ fn is_first(outcome: &Result<AcquireOutcome>) -> bool {
     matches!(outcome, Ok(AcquireOutcome::Acquired { fence, .. }) if fence.value() == 1)
 }
 
-/// How many transactions changed the rows that are there.
+/// Returns how many transactions have written the rows of the table.
 async fn transactions(server: &Server, table: &str) -> usize {
     let sql = format!("SELECT count(DISTINCT xmin::text) FROM {table}");
     server.sql(&sql).await.unwrap().parse().unwrap()
@@ -63,34 +63,34 @@ async fn expire_all(server: &Server, locks: &str) {
         .await;
 }
 
-/// Somebody else who has the row of this lock.
-async fn holder_of_row(server: &Server, locks: &str, request: &AcquireRequest) -> Client {
+/// Locks the row of this lock in another session.
+async fn lock_row(server: &Server, locks: &str, request: &AcquireRequest) -> Client {
     let lock_id = request.lock_id.as_str();
     server
-        .stranger(&format!(
+        .begin_transaction(&format!(
             "SELECT FROM {locks} WHERE lock_id = '{lock_id}' FOR UPDATE"
         ))
         .await
 }
 
-async fn only_one_waits<T: Debug>(
+async fn assert_only_one_waits<T: Debug>(
     operations: impl Iterator<Item = impl Future<Output = Result<T>>>,
 ) {
     let operations = operations.enumerate().map(async |(index, operation)| {
-        let outcome = timeout(SOON, operation).await;
-        assert_eq!(outcome.is_err(), index == ONE, "{outcome:?}");
+        let outcome = timeout(TIMEOUT, operation).await;
+        assert_eq!(outcome.is_err(), index == BLOCKED, "{outcome:?}");
         assert!(outcome.is_err() || outcome.is_ok_and(|outcome| outcome.is_ok()));
     });
     join_all(operations).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_need_few_transactions() {
+async fn concurrent_requests_share_transactions() {
     let server = Server::shared().await;
     for prepare in [true, false] {
         let requests = requests("k");
-        // Those that are there at the same time share one. On a busy machine they may come one by
-        // one, so that a single good time of several is enough.
+        // Requests that wait at the same time share a transaction. On a busy machine they may arrive one
+        // by one, so one good try out of several is enough.
         let mut tries = 1..=10;
         let Tables {
             backend,
@@ -104,7 +104,7 @@ async fn many_need_few_transactions() {
                 transactions(&server, &tables.locks).await,
                 transactions(&server, &tables.fences).await,
             ];
-            if used.iter().all(|used| *used < MANY / 2) {
+            if used.iter().all(|used| *used < REQUESTS / 2) {
                 break tables;
             }
             assert!(tries.next().is_some(), "{used:?} transactions");
@@ -116,7 +116,7 @@ async fn many_need_few_transactions() {
                  AND key_debug = user_key AND expires_at_ms - acquired_at_ms = 60000"
             ))
             .await;
-        assert_eq!(stored, Some(MANY.to_string()));
+        assert_eq!(stored, Some(REQUESTS.to_string()));
 
         let again: Vec<_> = requests
             .iter()
@@ -156,53 +156,53 @@ async fn expired_locks_are_replaced_and_not_released() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_somebody_else_is_at_keeps_only_its_own_waiting() {
+async fn a_key_that_another_session_acquires_delays_only_its_own_request() {
     let server = Server::shared().await;
     let t = server.backend(|_| {}).await;
     let requests = requests("k");
-    let contended = format!("hashtext($${}$$)", requests[ONE].key.as_str());
-    let turn = format!("SELECT pg_advisory_xact_lock({ADVISORY_LOCK_CLASS}, {contended})");
-    let stranger = server.stranger(&turn).await;
+    let contended = format!("hashtext($${}$$)", requests[BLOCKED].key.as_str());
+    let advisory_lock = format!("SELECT pg_advisory_xact_lock({ADVISORY_LOCK_CLASS}, {contended})");
+    let transaction = server.begin_transaction(&advisory_lock).await;
 
-    only_one_waits(requests.iter().map(|request| t.backend.acquire(request))).await;
-    drop(stranger);
+    assert_only_one_waits(requests.iter().map(|request| t.backend.acquire(request))).await;
+    drop(transaction);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_row_that_somebody_else_holds_keeps_only_its_own_waiting() {
+async fn a_row_that_another_session_locks_delays_only_its_own_request() {
     let server = Server::shared().await;
     let t = server.backend(|_| {}).await;
     let requests = requests("k");
     acquire_all(&t.backend, &requests).await;
-    let stranger = holder_of_row(&server, &t.locks, &requests[ONE]).await;
-    only_one_waits(
+    let transaction = lock_row(&server, &t.locks, &requests[BLOCKED]).await;
+    assert_only_one_waits(
         requests
             .iter()
             .map(|request| t.backend.release(request.lock_id.into())),
     )
     .await;
-    drop(stranger);
+    drop(transaction);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_expired_row_that_somebody_else_holds_keeps_only_its_own_waiting() {
+async fn an_expired_row_that_another_session_locks_delays_only_its_own_request() {
     let server = Server::shared().await;
     let t = server.backend(|_| {}).await;
     let old = requests("k");
     acquire_all(&t.backend, &old).await;
     expire_all(&server, &t.locks).await;
-    let stranger = holder_of_row(&server, &t.locks, &old[ONE]).await;
+    let transaction = lock_row(&server, &t.locks, &old[BLOCKED]).await;
     let requests = requests("k");
-    only_one_waits(requests.iter().map(|request| t.backend.acquire(request))).await;
-    drop(stranger);
+    assert_only_one_waits(requests.iter().map(|request| t.backend.acquire(request))).await;
+    drop(transaction);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_has_its_own_error() {
+async fn each_request_of_a_batch_gets_its_own_error() {
     let server = Server::shared().await;
     let t = server.backend(|_| {}).await;
     let requests = requests("k");
-    // A counter at its end, and a key that the table does not take.
+    // One counter is at its end, and the table refuses one key.
     server
         .sql(&format!(
             "INSERT INTO {} VALUES ('fence:' || $${}$$, 900000000000000); \
@@ -227,17 +227,19 @@ async fn each_has_its_own_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_comes_while_others_are_stuck_is_served() {
+async fn slow_batches_do_not_delay_later_requests() {
     let server = Server::start().await;
     let t = server.backend(|config| config.pool_size = Some(40)).await;
     let held = requests("held");
     acquire_all(&t.backend, &held).await;
     let stuck: Vec<_> = ["a", "b", "c"].into_iter().flat_map(requests).collect();
-    // While a table is locked, no session can be prepared.
+    // Connect now: while a table is locked, statements cannot be prepared.
     join_all(held.iter().map(|one| t.backend.is_locked(&one.key))).await;
-    let stranger = server.stranger(&format!("LOCK TABLE {}", t.fences)).await;
+    let transaction = server
+        .begin_transaction(&format!("LOCK TABLE {}", t.fences))
+        .await;
     let acquires = acquire_all(&t.backend, &stuck);
-    let releases = timeout(SOON, release_all(&t.backend, &held));
+    let releases = timeout(TIMEOUT, release_all(&t.backend, &held));
     tokio::select! {
         biased;
         _ = acquires => panic!("the table is locked"),
@@ -245,17 +247,19 @@ async fn who_comes_while_others_are_stuck_is_served() {
             assert_eq!(outcome.unwrap(), ReleaseOutcome::Released);
         },
     }
-    drop(stranger);
+    drop(transaction);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_no_time_left_is_told_why() {
+async fn a_request_that_runs_out_of_time_says_why() {
     let server = Server::shared().await;
     let t = server
         .backend(|config| config.operation_timeout_ms = 600)
         .await;
     acquire_all(&t.backend, &requests("warm")).await;
-    let stranger = server.stranger(&format!("LOCK TABLE {}", t.fences)).await;
+    let transaction = server
+        .begin_transaction(&format!("LOCK TABLE {}", t.fences))
+        .await;
     for outcome in acquire_all(&t.backend, &requests("k")).await {
         let error = outcome.unwrap_err();
         assert_eq!(error.code, ErrorCode::NetworkTimeout);
@@ -266,15 +270,14 @@ async fn who_has_no_time_left_is_told_why() {
         );
         assert!(!error.outcome_unknown);
     }
-    drop(stranger);
+    drop(transaction);
 }
 
-/// Those who want the same cannot share a statement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_key_and_the_same_lock_several_times() {
+async fn requests_for_the_same_key_or_lock_do_not_share_a_statement() {
     let server = Server::shared().await;
     let t = server.backend(|_| {}).await;
-    let requests: Vec<_> = (0..MANY)
+    let requests: Vec<_> = (0..REQUESTS)
         .map(|index| request(&format!("k{}", index % 8), 60_000))
         .collect();
     let outcomes = acquire_all(&t.backend, &requests).await;
@@ -288,7 +291,7 @@ async fn the_same_key_and_the_same_lock_several_times() {
     assert_eq!((winners.len(), keys.len()), (8, 8));
     assert!(outcomes.iter().all(Result::is_ok));
 
-    let doubled: Vec<_> = winners.iter().cycle().take(MANY).cloned().collect();
+    let doubled: Vec<_> = winners.iter().cycle().take(REQUESTS).cloned().collect();
     let outcomes = release_all(&t.backend, &doubled).await;
     let released = outcomes
         .iter()
@@ -296,9 +299,8 @@ async fn the_same_key_and_the_same_lock_several_times() {
     assert_eq!(released.count(), 8);
 }
 
-/// With the little that a role needs at least.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_role_that_may_do_less() {
+async fn a_role_that_may_not_try_advisory_locks_acquires_without_batches() {
     let server = Server::start().await;
     let t = server.backend(|_| {}).await;
     server
@@ -333,18 +335,18 @@ async fn a_role_that_may_do_less() {
     }
 }
 
-/// Nobody knows what became of them: each is told so, and in time.
+/// The outcome is unknown, and each caller gets an error that says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_dies() {
+async fn requests_in_a_batch_fail_in_time_if_the_server_dies() {
     let mut server = Server::start().await;
-    // Those that were not sent yet wait for the server to come back.
+    // Requests that were not sent yet wait for the server to come back.
     let t = server
         .backend(|config| config.connect_timeout_ms = Some(500))
         .await;
     let first = requests("k");
     acquire_all(&t.backend, &first).await;
     let table = format!("LOCK TABLE {}", t.fences);
-    let stranger = server.stranger(&table).await;
+    let transaction = server.begin_transaction(&table).await;
     let backend = Arc::new(t.backend);
     let acquiring = {
         let backend = Arc::clone(&backend);
@@ -352,11 +354,11 @@ async fn a_server_that_dies() {
     };
     sleep(Duration::from_millis(50)).await;
     server.kill();
-    let outcomes = timeout(SOON, acquiring).await.unwrap().unwrap();
+    let outcomes = timeout(TIMEOUT, acquiring).await.unwrap().unwrap();
     for outcome in outcomes {
         assert_eq!(outcome.unwrap_err().code, ErrorCode::ServiceUnavailable);
     }
-    drop(stranger);
+    drop(transaction);
     server.restart().await;
     for outcome in release_all(&backend, &first).await {
         assert_eq!(outcome.unwrap(), ReleaseOutcome::Released);

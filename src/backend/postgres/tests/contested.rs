@@ -1,5 +1,5 @@
-//! Somebody else holds the advisory lock on `hashtext(key)`: an application for a purpose of its own,
-//! or another implementation of the stored format that is acquiring the key.
+//! Acquires while another session holds the advisory lock on `hashtext(key)`: an application for a purpose
+//! of its own, or another implementation of the stored format that is acquiring the key.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ struct Other<'a> {
 }
 
 impl<'a> Other<'a> {
-    /// With the advisory lock of the key `k`.
+    /// Begins a transaction and takes the advisory lock of the key `k`.
     async fn begin(server: &Server, t: &'a Tables) -> Self {
-        let turn = "SELECT pg_advisory_xact_lock(hashtext('k'))";
+        let advisory_lock = "SELECT pg_advisory_xact_lock(hashtext('k'))";
         Self {
-            client: server.stranger(turn).await,
+            client: server.begin_transaction(advisory_lock).await,
             t,
         }
     }
@@ -53,7 +53,7 @@ impl<'a> Other<'a> {
     }
 }
 
-/// More than anything takes that need not wait.
+/// Longer than an acquire takes that need not wait.
 const LONG_MS: u64 = 20_000;
 const SHORT_MS: u64 = 1_000;
 
@@ -74,7 +74,7 @@ fn fence(outcome: Result<AcquireOutcome>) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_application_that_holds_it_is_not_waited_for() {
+async fn an_application_that_holds_the_advisory_lock_does_not_block_an_acquire() {
     let server = Server::shared().await;
     let own_locks = [
         // At the end of the transaction it is gone, or not.
@@ -85,7 +85,7 @@ async fn an_application_that_holds_it_is_not_waited_for() {
     for own_lock in own_locks {
         for prepare in [true, false] {
             let t = setup(&server, prepare, LONG_MS).await;
-            let _application = server.stranger(own_lock).await;
+            let _application = server.begin_transaction(own_lock).await;
             for round in 1..=3 {
                 let held = request("k", 60_000);
                 assert_eq!(fence(t.backend.acquire(&held).await), round);
@@ -102,7 +102,7 @@ async fn an_application_that_holds_it_is_not_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_has_found_the_key_free_gets_it() {
+async fn an_implementation_that_found_the_key_free_gets_it() {
     let server = Server::shared().await;
     for prepare in [true, false] {
         for has_row in [true, false] {
@@ -131,7 +131,7 @@ async fn one_that_has_found_the_key_free_gets_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_has_not_looked_yet_finds_the_key_locked() {
+async fn an_implementation_that_looks_later_finds_the_key_locked() {
     let server = Server::shared().await;
     for prepare in [true, false] {
         let t = setup(&server, prepare, LONG_MS).await;
@@ -141,18 +141,18 @@ async fn one_that_has_not_looked_yet_finds_the_key_locked() {
     }
 }
 
-/// Whichever of the two has the row first, the other does not get the key.
+/// Whichever of the two locks the row first gets the key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_looks_meanwhile_excludes_ours_or_is_excluded() {
+async fn an_implementation_that_looks_meanwhile_excludes_us_or_is_excluded() {
     let server = Server::shared().await;
     let t = setup(&server, true, SHORT_MS).await;
     let counter = format!("INSERT INTO {} VALUES ('fence:k', 7)", t.fences);
     server.sql(&counter).await;
     for pause_ms in [0, 20, 60, 120, 200] {
         server.sql(&format!("DELETE FROM {}", t.locks)).await;
-        // Ours stops where it increments the counter, with the row locked, for a while at a time.
+        // Our acquire is held up for a while where it increments the counter, with the row locked.
         let counted = format!("SELECT FROM {} FOR UPDATE", t.fences);
-        let stopping = server.stranger(&counted).await;
+        let stopping = server.begin_transaction(&counted).await;
         let other = Other::begin(&server, &t).await;
         let held = request("k", 60_000);
         let (outcome, is_free) = tokio::join!(t.backend.acquire(&held), async {

@@ -11,7 +11,7 @@ use crate::backend::{AcquireOutcome, Backend, ReleaseOutcome, Warnings};
 use crate::error::ErrorCode;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_there() {
+async fn a_server_that_is_down_is_reported_and_found_again() {
     let mut server = Server::start().await;
     let mut config = server.config();
     config.connect_timeout_ms = Some(500);
@@ -46,7 +46,7 @@ async fn nobody_there() {
     assert_eq!(backend.obstacle(), None);
 }
 
-/// Each is what a server answers to one message after the other before it hangs up.
+/// What a server answers, message by message, before it hangs up.
 const UNFINISHED: [&[&[u8]]; 7] = [
     &[],
     &[b""],
@@ -58,7 +58,7 @@ const UNFINISHED: [&[&[u8]]; 7] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_is_lost_while_it_is_made() {
+async fn a_server_that_hangs_up_during_the_login_is_unavailable() {
     for answers in UNFINISHED {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -117,9 +117,9 @@ async fn works_again_after_a_restart_and_after_termination() {
     );
 }
 
-/// Somebody has the turn of the key: the server gives up in time, for certain.
+/// Another session holds the advisory lock. The server gives up in time and says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_that_is_too_long_ends_with_a_known_outcome() {
+async fn a_wait_for_an_advisory_lock_times_out_with_a_known_outcome() {
     let server = Server::shared().await;
     for prepare in [true, false] {
         let t = server
@@ -146,7 +146,7 @@ async fn a_wait_that_is_too_long_ends_with_a_known_outcome() {
             (error.code, error.outcome_unknown),
             (ErrorCode::NetworkTimeout, false)
         );
-        // The latter if less time was left than a lock is waited for.
+        // 57014 if less time was left than lock_timeout.
         let sqlstate = &error.details[0].1;
         assert!(sqlstate == "55P03" || sqlstate == "57014", "{error:?}");
         assert!(started.elapsed() >= Duration::from_millis(600));
@@ -157,7 +157,7 @@ async fn a_wait_that_is_too_long_ends_with_a_known_outcome() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_busy_pool_is_waited_for_only_so_long() {
+async fn a_wait_for_a_busy_pool_times_out() {
     let server = Server::shared().await;
     let t = server
         .backend(|config| {
@@ -165,10 +165,10 @@ async fn a_busy_pool_is_waited_for_only_so_long() {
             config.operation_timeout_ms = 1500;
         })
         .await;
-    // Connected and prepared, so that the first of the two below has the session at once.
+    // Connect and prepare now, so that the first request below gets the connection at once.
     t.backend.acquire(&request("warm", 1000)).await.unwrap();
     let blocker = server
-        .stranger(&format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", t.locks))
+        .begin_transaction(&format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", t.locks))
         .await;
     let backend = Arc::new(t.backend);
     let codes: Vec<_> = (0..20)
@@ -187,7 +187,7 @@ async fn a_busy_pool_is_waited_for_only_so_long() {
     ));
 }
 
-/// Accepts and says nothing, when connecting.
+/// The server accepts connections and never answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_server_is_a_timeout() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -215,10 +215,10 @@ async fn a_silent_server_is_a_timeout() {
     silent.abort();
 }
 
-/// Its queue is full: packets that want to connect are dropped, as by a firewall.
+/// The listener's queue is full, so the kernel drops packets that want to connect, as a firewall does.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_drops_packets_is_told_and_leaves_time_for_the_next() {
+async fn a_host_that_drops_packets_is_reported_and_leaves_time_for_the_next() {
     use socket2::{Domain, Socket, Type};
 
     let server = Server::shared().await;
@@ -248,7 +248,7 @@ async fn a_host_that_drops_packets_is_told_and_leaves_time_for_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn too_many_connections_and_a_wrong_database() {
+async fn login_errors_have_the_right_code() {
     let server = Server::start().await;
     server.sql("CREATE ROLE one LOGIN CONNECTION LIMIT 0").await;
     let mut config = server.config();

@@ -92,12 +92,12 @@ async fn a_lock_from_acquire_to_release() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_expired_lock_is_not_live_and_is_taken_over() {
+async fn an_expired_lock_can_be_acquired_and_no_longer_changed() {
     let server = Server::shared().await;
     let t = server.backend(|_| {}).await;
     let old = request("k", 60_000);
     assert_eq!(fence(t.backend.acquire(&old).await.unwrap()), 1);
-    // 1000 ms of tolerance are over.
+    // The tolerance of 1000 ms is over.
     server
         .sql(&format!("UPDATE {} SET expires_at_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 1001", t.locks))
         .await;
@@ -119,7 +119,7 @@ async fn an_expired_lock_is_not_live_and_is_taken_over() {
     );
     let new = request("k", 60_000);
     assert_eq!(fence(t.backend.acquire(&new).await.unwrap()), 2);
-    // The old owner cannot touch the new one's lock.
+    // The old owner cannot change the lock of the new one.
     assert_eq!(
         t.backend.extend(old.lock_id, ttl(1000)).await.unwrap(),
         ExtendOutcome::Missed(Miss::NotFound)
@@ -132,7 +132,7 @@ async fn an_expired_lock_is_not_live_and_is_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_fence_and_damaged_data() {
+async fn the_last_fence_and_damaged_data_are_errors() {
     let server = Server::shared().await;
     let t = server.backend(|_| {}).await;
     let set = async |fence: String| {
@@ -182,9 +182,9 @@ async fn the_last_fence_and_damaged_data() {
     }
 }
 
-/// By the server's clock, and to the end of the tolerance: then an attempt succeeds.
+/// The time is that of the server's clock and includes the tolerance, so an attempt then succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_attempt_tells_when_to_come_again() {
+async fn a_refused_attempt_tells_when_the_lock_expires() {
     let server = Server::shared().await;
     let t = server.backend(|_| {}).await;
     t.backend.acquire(&request("k", 60_000)).await.unwrap();
@@ -219,7 +219,7 @@ async fn is_locked_cleans_up_only_when_asked_to_and_only_old_locks() {
         } else {
             "live,old,recent"
         };
-        // It happens in the background.
+        // The clean-up runs in the background.
         for _ in 0..500 {
             if server.sql(&count).await.as_deref() == Some(expected) {
                 break;
@@ -294,7 +294,7 @@ async fn live_locks_are_listed_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_is_taken_away_from_its_holder() {
+async fn a_forced_release_ends_the_lock_of_its_holder() {
     let server = Server::shared().await;
     for prepare in [true, false] {
         let t = server.backend(|config| config.prepare = prepare).await;

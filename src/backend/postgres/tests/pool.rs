@@ -1,4 +1,4 @@
-//! How many connections there are, and when they end.
+//! How many connections there are, and when they are closed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl Setup {
         self.server.sql(&sql).await.unwrap().parse().unwrap()
     }
 
-    async fn until_connections_are(&self, count: u32) {
+    async fn wait_for_connections(&self, count: u32) {
         timeout(Duration::from_secs(5), async {
             while self.connections().await != count {
                 sleep(Duration::from_millis(5)).await;
@@ -69,28 +69,28 @@ impl Setup {
             self.application_name
         );
         self.server.sql(&sql).await;
-        self.until_connections_are(0).await;
-        // Until the pool has noticed.
+        self.wait_for_connections(0).await;
+        // Gives the pool time to notice.
         sleep(Duration::from_millis(50)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_request_after_the_other_needs_one_connection() {
+async fn sequential_requests_share_one_connection() {
     for pool_size in [1, 2, 3, 4, 10] {
         let t = Setup::new(|config| config.pool_size = Some(pool_size)).await;
         for _ in 0..20 {
             t.acquire_and_release().await;
         }
         // The connection that created the tables may still be closing.
-        t.until_connections_are(1).await;
+        t.wait_for_connections(1).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_requests_have_no_more_connections_than_the_pool() {
+async fn concurrent_requests_use_at_most_pool_size_connections() {
     let t = Setup::new(|config| config.pool_size = Some(4)).await;
-    t.until_connections_are(0).await;
+    t.wait_for_connections(0).await;
     let tasks: Vec<_> = (0..40)
         .map(|index| {
             let backend = Arc::clone(&t.backend);
@@ -109,34 +109,34 @@ async fn many_requests_have_no_more_connections_than_the_pool() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_that_the_server_ends_are_replaced() {
+async fn connections_that_the_server_closes_are_replaced() {
     let t = Setup::new(|_| {}).await;
     for _ in 0..2 {
         for _ in 0..20 {
             t.acquire_and_release().await;
         }
-        t.until_connections_are(1).await;
+        t.wait_for_connections(1).await;
         t.terminate_connections().await;
     }
     t.acquire_and_release().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_end_if_they_are_idle_and_with_the_backend() {
+async fn connections_are_closed_when_idle_and_with_the_backend() {
     let t = Setup::new(|config| config.idle_timeout_ms = 200).await;
     t.acquire_and_release().await;
-    t.until_connections_are(0).await;
+    t.wait_for_connections(0).await;
 
     let t = Setup::new(|_| {}).await;
     t.acquire_and_release().await;
-    t.until_connections_are(1).await;
+    t.wait_for_connections(1).await;
     t.backend.close().await;
-    t.until_connections_are(0).await;
+    t.wait_for_connections(0).await;
 }
 
-/// The caller writes what the socket takes at once, and the connection's task writes the rest.
+/// The caller writes what fits into the socket's buffer, and the connection's task writes the rest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_the_socket_does_not_take_at_once_is_written_completely() {
+async fn a_request_that_exceeds_the_socket_buffer_is_written_completely() {
     let server = Server::shared().await;
     let config = format!("host=127.0.0.1 port={} user=postgres", server.port);
     let (config, name) = (config.parse().unwrap(), "PostgreSQL".into());
@@ -151,9 +151,9 @@ async fn a_request_that_the_socket_does_not_take_at_once_is_written_completely()
     assert!(!connection.awaits_answer() && !connection.is_closed());
 }
 
-/// A request that was given up must not keep its connection open: its answer may never come.
+/// An abandoned request must not keep its connection open, because its answer may never come.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_ends_although_a_request_was_given_up() {
+async fn a_connection_closes_although_a_request_was_abandoned() {
     let server = Server::shared().await;
     let application_name = unique("given-up");
     let config = format!(

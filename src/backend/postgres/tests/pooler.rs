@@ -15,7 +15,7 @@ use crate::backend::postgres::PostgresBackend;
 use crate::backend::{Backend, Warnings, Watch};
 
 const POOL: usize = 3;
-const SOON: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 struct Pooler {
     process: Child,
@@ -41,7 +41,7 @@ impl Pooler {
             pid_file.display(),
         );
         std::fs::write(&config, text).unwrap();
-        open_to_all(&directory);
+        make_world_writable(&directory);
         let process = command(&directory, "pgbouncer")
             .args(["-q".as_ref(), config.as_os_str()])
             .stderr(Stdio::null())
@@ -75,7 +75,7 @@ impl Pooler {
         self.try_connect().await.unwrap()
     }
 
-    /// Listened-to channels, looked for in all of its sessions at once.
+    /// Counts the channels that any of the pooler's sessions listens to.
     async fn listening(&self) -> i64 {
         let mut looking = JoinSet::new();
         for _ in 0..POOL {
@@ -118,7 +118,7 @@ impl Drop for Pooler {
     }
 }
 
-fn open_to_all(directory: &std::path::Path) {
+fn make_world_writable(directory: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o777)).unwrap();
 }
@@ -126,12 +126,12 @@ fn open_to_all(directory: &std::path::Path) {
 const SESSION_LOCKS: &str =
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2";
 
-async fn told(watch: &mut Box<dyn Watch>, patience: Duration) -> bool {
+async fn is_woken(watch: &mut Box<dyn Watch>, patience: Duration) -> bool {
     timeout(patience, watch.changed()).await.is_ok()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_sessions_are_shared_waiters_poll_and_nothing_is_left() {
+async fn behind_a_pooler_that_shares_sessions_nothing_is_left_on_the_server() {
     let server = Server::start().await;
     for settings in [
         "pool_mode = transaction",
@@ -157,7 +157,7 @@ async fn where_sessions_are_shared_waiters_poll_and_nothing_is_left() {
             }
             let mut watch = backend.watch(&held.key).unwrap();
             assert!(
-                !told(&mut watch, Duration::from_secs(4)).await,
+                !is_woken(&mut watch, Duration::from_secs(4)).await,
                 "{settings}"
             );
             stop.store(true, Ordering::Relaxed);
@@ -170,17 +170,17 @@ async fn where_sessions_are_shared_waiters_poll_and_nothing_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_a_session_is_kept_waiters_are_told() {
+async fn behind_a_pooler_that_keeps_sessions_waiters_are_notified() {
     let server = Server::start().await;
     let pooler = Pooler::start(&server, "pool_mode = session\ndefault_pool_size = 20").await;
     let backend = pooler.backend(&server).await;
     let held = request("k", 60_000);
     backend.acquire(&held).await.unwrap();
     let mut watch = backend.watch(&held.key).unwrap();
-    assert!(told(&mut watch, SOON).await);
+    assert!(is_woken(&mut watch, TIMEOUT).await);
     assert_eq!(server.sql(SESSION_LOCKS).await.as_deref(), Some("1"));
     backend.release(held.lock_id.into()).await.unwrap();
-    assert!(told(&mut watch, SOON).await);
+    assert!(is_woken(&mut watch, TIMEOUT).await);
     backend.close().await;
     let mut left = server.sql(SESSION_LOCKS).await;
     for _ in 0..500 {

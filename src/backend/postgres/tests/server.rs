@@ -1,4 +1,4 @@
-//! A real PostgreSQL for the tests that overlap in time, or for one alone.
+//! A real PostgreSQL server, for one test or shared by the tests that run at the same time.
 
 use std::future::poll_fn;
 use std::net::TcpListener;
@@ -23,7 +23,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// One that is shared with the tests that run at the same time.
+    /// Returns a server that is shared with the tests that run at the same time.
     pub async fn shared() -> Arc<Self> {
         static SHARED: tokio::sync::Mutex<Weak<Server>> =
             tokio::sync::Mutex::const_new(Weak::new());
@@ -65,13 +65,13 @@ impl Server {
             directory,
             port,
         };
-        server.until_up().await;
+        server.wait_until_up().await;
         server
     }
 
-    /// At once, as in a crash.
+    /// Stops the server at once, as in a crash.
     pub fn kill(&mut self) {
-        // The server and not runuser, which may stand in front of it.
+        // The pid of the server, not of runuser, which may have started it.
         let pid = std::fs::read_to_string(self.directory.join("data/postmaster.pid")).unwrap();
         let pid = pid.lines().next().unwrap().to_owned();
         assert!(
@@ -86,10 +86,10 @@ impl Server {
 
     pub async fn restart(&mut self) {
         self.process = spawn(&self.directory, self.port);
-        self.until_up().await;
+        self.wait_until_up().await;
     }
 
-    /// Runs SQL; the first column of the last row.
+    /// Runs SQL and returns the first column of the last row.
     pub async fn sql(&self, sql: &str) -> Option<String> {
         let target = format!("host=127.0.0.1 port={} user=postgres", self.port);
         let (client, connection) = tokio_postgres::connect(&target, NoTls).await.unwrap();
@@ -103,8 +103,8 @@ impl Server {
         })
     }
 
-    /// A transaction of somebody else that has run `sql`; dropped, it is over.
-    pub async fn stranger(&self, sql: &str) -> Client {
+    /// Begins a transaction in a session of its own and runs `sql` in it. It ends when this is dropped.
+    pub async fn begin_transaction(&self, sql: &str) -> Client {
         let target = format!("host=127.0.0.1 port={} user=postgres", self.port);
         let (client, connection) = tokio_postgres::connect(&target, NoTls).await.unwrap();
         tokio::spawn(connection);
@@ -113,7 +113,7 @@ impl Server {
         client
     }
 
-    /// The payloads of the notifications about the locks of a table.
+    /// Listens to the notifications about the locks of a table and returns their payloads.
     pub async fn listen(&self, table: &str) -> (mpsc::UnboundedReceiver<String>, Client) {
         let target = format!("host=127.0.0.1 port={} user=postgres", self.port);
         let (client, mut connection) = tokio_postgres::connect(&target, NoTls).await.unwrap();
@@ -144,7 +144,7 @@ impl Server {
         }
     }
 
-    /// A backend with tables of its own, and their names.
+    /// Opens a backend with tables of its own.
     pub async fn backend(&self, change: impl FnOnce(&mut PostgresConfig)) -> Tables {
         let mut config = self.config();
         config.table_name = unique("locks");
@@ -160,7 +160,7 @@ impl Server {
         }
     }
 
-    async fn until_up(&self) {
+    async fn wait_until_up(&self) {
         let target = format!("host=127.0.0.1 port={} user=postgres", self.port);
         for _ in 0..600 {
             if tokio_postgres::connect(&target, NoTls).await.is_ok() {
@@ -206,7 +206,7 @@ fn spawn(directory: &Path, port: u16) -> Child {
         .unwrap()
 }
 
-/// The server refuses to run as root.
+/// Prepares a command. It runs as the user postgres if we are root, because the server refuses to.
 pub fn command(directory: &Path, program: &str) -> Command {
     let program = find(program);
     let mut command = if std::fs::metadata("/proc/self").unwrap().uid() == 0 {

@@ -1,4 +1,4 @@
-//! What waits for somebody else keeps no session from those who need not wait.
+//! Requests that wait for another session leave connections to those that need not wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use super::server::{Server, request, ttl};
 use crate::backend::postgres::sql::ADVISORY_LOCK_CLASS;
 use crate::backend::{AcquireOutcome, Backend, ExtendOutcome, ReleaseOutcome};
 
-/// Far less than a request may wait for somebody else, far more than it takes.
-const SOON: Duration = Duration::from_secs(2);
+/// Far shorter than a request may wait for another session, far longer than it takes.
+const TIMEOUT: Duration = Duration::from_secs(2);
 const SIZES: [u32; 4] = [1, 2, 3, 10];
 
 fn is_extended(outcome: &ExtendOutcome) -> bool {
@@ -20,7 +20,7 @@ fn is_extended(outcome: &ExtendOutcome) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn blocked_acquires_leave_a_session_to_extends_and_releases() {
+async fn blocked_acquires_leave_a_connection_for_extends_and_releases() {
     let server = Server::shared().await;
     for size in SIZES {
         let t = server
@@ -31,8 +31,9 @@ async fn blocked_acquires_leave_a_session_to_extends_and_releases() {
             .await;
         let held = request("unrelated", 60_000);
         t.backend.acquire(&held).await.unwrap();
-        let turn = format!("SELECT pg_advisory_xact_lock({ADVISORY_LOCK_CLASS}, hashtext('busy'))");
-        let stranger = server.stranger(&turn).await;
+        let advisory_lock =
+            format!("SELECT pg_advisory_xact_lock({ADVISORY_LOCK_CLASS}, hashtext('busy'))");
+        let transaction = server.begin_transaction(&advisory_lock).await;
         let backend = Arc::new(t.backend);
         let mut blocked = JoinSet::new();
         for _ in 0..40 {
@@ -41,16 +42,16 @@ async fn blocked_acquires_leave_a_session_to_extends_and_releases() {
         }
         for _ in 0..5 {
             let extending = backend.extend(held.lock_id, ttl(60_000));
-            let extended = timeout(SOON, extending).await.expect("an extend waits");
+            let extended = timeout(TIMEOUT, extending).await.expect("an extend waits");
             assert!(is_extended(&extended.unwrap()));
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let releasing = backend.release(held.lock_id.into());
-        let released = timeout(SOON, releasing).await.expect("a release waits");
+        let released = timeout(TIMEOUT, releasing).await.expect("a release waits");
         assert_eq!(released.unwrap(), ReleaseOutcome::Released);
-        // They wait still, and are served when it is their turn.
+        // The acquires still wait. They succeed or are refused once the advisory lock is released.
         assert_eq!(blocked.try_join_next().map(drop), None);
-        drop(stranger);
+        drop(transaction);
         let outcomes = blocked.join_all().await;
         let is_winner = |outcome: &_| matches!(outcome, Ok(AcquireOutcome::Acquired { .. }));
         assert_eq!(outcomes.iter().filter(|one| is_winner(one)).count(), 1);
@@ -59,7 +60,7 @@ async fn blocked_acquires_leave_a_session_to_extends_and_releases() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn extends_of_rows_that_somebody_else_has_do_not_delay_others() {
+async fn blocked_extends_do_not_delay_others() {
     let server = Server::shared().await;
     for size in SIZES {
         let t = server
@@ -75,7 +76,7 @@ async fn extends_of_rows_that_somebody_else_has_do_not_delay_others() {
             .collect();
         join_all(stuck.iter().map(|one| t.backend.acquire(one))).await;
         let rows = format!("SELECT FROM {} WHERE key ~ 'stuck' FOR UPDATE", t.locks);
-        let stranger = server.stranger(&rows).await;
+        let transaction = server.begin_transaction(&rows).await;
         let backend = Arc::new(t.backend);
         let mut blocked = JoinSet::new();
         for lock_id in stuck.iter().map(|one| one.lock_id) {
@@ -84,11 +85,11 @@ async fn extends_of_rows_that_somebody_else_has_do_not_delay_others() {
         }
         for _ in 0..5 {
             let extending = backend.extend(held.lock_id, ttl(60_000));
-            let extended = timeout(SOON, extending).await.expect("an extend waits");
+            let extended = timeout(TIMEOUT, extending).await.expect("an extend waits");
             assert!(is_extended(&extended.unwrap()));
         }
         assert_eq!(blocked.try_join_next().map(drop), None);
-        drop(stranger);
+        drop(transaction);
         for outcome in blocked.join_all().await {
             assert!(is_extended(&outcome.unwrap()));
         }

@@ -15,7 +15,7 @@ use tokio_postgres::SimpleQueryRow;
 use tokio_util::sync::CancellationToken;
 
 use super::proof::prove;
-use super::{Shared, State};
+use super::{Shared, Sign, State};
 use crate::backend::Warnings;
 use crate::backend::postgres::connection::{NotificationHandler, first_of};
 use crate::backend::postgres::connections::DedicatedConnection;
@@ -43,12 +43,12 @@ const MAX_SIGNS: usize = 100;
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut pause = FIRST_PAUSE;
     loop {
-        let not_before = shared.state().not_before.unwrap_or_else(Instant::now);
+        let not_before = shared.state.lock().not_before.unwrap_or_else(Instant::now);
         tokio::select! {
             () = shared.closed.cancelled() => {}
             () = sleep_until(not_before) => {}
         }
-        if shared.state().stop_listener_if_unwatched() {
+        if shared.state.lock().stop_if_unwatched() {
             return;
         }
         let started = Instant::now();
@@ -67,7 +67,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         if started.elapsed() > MAX_PAUSE {
             pause = FIRST_PAUSE;
         }
-        let mut state = shared.state();
+        let mut state = shared.state.lock();
         state.forget_signs();
         if unfit {
             warn_once(&mut state, &shared.warnings);
@@ -139,7 +139,7 @@ impl<'a> Listener<'a> {
             let Ok(complete) = self.update_signs().await else {
                 return End::Lost;
             };
-            let idle = self.shared.state().keys.is_empty();
+            let idle = self.shared.state.lock().keys.is_empty();
             tokio::select! {
                 biased;
                 () = self.shared.closed.cancelled() => return End::Unneeded,
@@ -194,35 +194,34 @@ impl<'a> Listener<'a> {
         Ok(complete)
     }
 
+    /// Returns the keys that have a sign and are not watched any more.
     fn unwanted(&self) -> Vec<(String, i32)> {
-        let state = self.shared.state();
+        let mut state = self.shared.state.lock();
         let signs = self.signs.iter();
         signs
-            .filter(|(key, _)| !state.keys.contains_key(*key))
+            .filter(|(key, _)| state.keys.state_of(*key).is_none())
             .map(|(key, hash)| (key.clone(), *hash))
             .collect()
     }
 
+    /// Returns the watched keys that have no sign.
     fn missing(&self, max: usize) -> Vec<String> {
-        let state = self.shared.state();
-        let keys = state.keys.keys();
+        let mut state = self.shared.state.lock();
+        let keys = state.keys.iter().map(|(key, _)| key);
         keys.filter(|key| !self.signs.contains_key(*key))
             .take(max)
             .cloned()
             .collect()
     }
 
-    /// Lets waiters make an attempt now that a release of their key would notify them.
+    /// Lets waiters make an attempt, now that a release of their key notifies them.
     fn announce(&self) {
-        let mut state = self.shared.state();
-        for (key, hash) in &self.signs {
-            if let Some(watched) = state.keys.get_mut(key)
-                && watched.sign.is_none()
-            {
-                watched.sign = Some(*hash);
-                watched.changes.send_replace(());
-            }
-        }
+        let is_new = |key: &String, sign: &mut Sign| {
+            let before = std::mem::replace(sign, self.signs.get(key).copied());
+            before.is_none() && sign.is_some()
+        };
+        let wake_up = self.shared.state.lock().keys.wake_up_where(is_new);
+        wake_up.send();
     }
 
     /// Returns whether the connection works and the table is still the same one.
@@ -252,7 +251,7 @@ fn notification_handler(
     Box::new(move |notification| {
         let _dropped_with_the_handler = &end;
         match (notification.payload().parse(), shared.upgrade()) {
-            (Ok(hash), Some(shared)) => shared.notify_waiters(hash),
+            (Ok(hash), Some(shared)) => shared.wake_waiters(hash),
             // The notification of the proof has no hash.
             _ => proven.notify_one(),
         }

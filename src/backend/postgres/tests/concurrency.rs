@@ -1,4 +1,4 @@
-//! Several at once: on one key, with other transactions, with other sessions, in setup.
+//! Concurrency: acquires of one key, other transactions and sessions, setup.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,7 +34,8 @@ async fn one_of_many_wins_and_fences_grow() {
             }
         }
         assert_eq!(winners.len(), 1);
-        // Not by one: an acquire whose snapshot is older than the winner's commit skips a fence.
+        // The fence may grow by more than one: an acquire whose snapshot is older than the winner's commit
+        // skips one.
         assert!(winners[0].1 > last_fence);
         last_fence = winners[0].1;
         assert_eq!(
@@ -85,7 +86,7 @@ async fn holders_never_overlap_and_fences_grow() {
 
 /// The lock looks expired to the acquire's snapshot, but an extend holds the row and commits first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_is_extended_in_the_last_moment_is_not_overwritten() {
+async fn a_lock_that_is_extended_at_the_last_moment_is_not_overwritten() {
     let server = Server::shared().await;
     let t = server.backend(|_| {}).await;
     let held = request("k", 60_000);
@@ -95,7 +96,7 @@ async fn a_lock_that_is_extended_in_the_last_moment_is_not_overwritten() {
         .await;
 
     let extender = server
-        .stranger(&format!(
+        .begin_transaction(&format!(
             "UPDATE {} SET expires_at_ms = 8000000000000",
             t.locks
         ))
@@ -105,9 +106,9 @@ async fn a_lock_that_is_extended_in_the_last_moment_is_not_overwritten() {
         let backend = Arc::clone(&backend);
         tokio::spawn(async move { backend.acquire(&request("k", 60_000)).await })
     };
-    until_waiting(&server, &t.locks).await;
+    wait_for_blocked_statement(&server, &t.locks).await;
     extender.batch_execute("COMMIT").await.unwrap();
-    // An attempt that waits for the row for too long is made again, and then sees the holder.
+    // An attempt that waits for the row for too long is repeated, and then sees the holder.
     assert!(matches!(
         acquiring.await.unwrap().unwrap(),
         AcquireOutcome::Locked(_)
@@ -118,8 +119,8 @@ async fn a_lock_that_is_extended_in_the_last_moment_is_not_overwritten() {
     ));
 }
 
-/// Until a statement on this table waits for a lock.
-async fn until_waiting(server: &Server, table: &str) {
+/// Waits until a statement on this table waits for a lock.
+async fn wait_for_blocked_statement(server: &Server, table: &str) {
     let sql = format!(
         "SELECT count(*) FROM pg_stat_activity a JOIN pg_locks l USING (pid) JOIN pg_locks r USING (pid) \
          WHERE NOT l.granted AND r.relation = '{table}'::regclass"
@@ -129,16 +130,16 @@ async fn until_waiting(server: &Server, table: &str) {
     }
 }
 
-/// As behind a pooler: the session with our statements is exchanged for another.
+/// Behind a pooler the session with our statements may be replaced by another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn statements_that_vanish_are_done_without() {
+async fn prepared_statements_that_vanish_are_no_longer_used() {
     let server = Server::start().await;
     let t = server.backend(|config| config.pool_size = Some(1)).await;
     let first = request("a", 60_000);
     t.backend.acquire(&first).await.unwrap();
     let in_use = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'EXECUTE syncguard%'";
     assert_eq!(server.sql(in_use).await.as_deref(), Some("1"));
-    // Only that session itself can forget them: the trigger runs in it.
+    // Only the session itself can drop its statements, so a trigger in it does.
     server
         .sql(&format!(
             "CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'DEALLOCATE ALL'; RETURN NULL; END $$; \
@@ -197,7 +198,7 @@ async fn setup_under_the_default_names() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn setup_at_once_again_and_in_a_schema() {
+async fn setup_may_run_concurrently_again_and_in_a_schema() {
     let server = Server::shared().await;
     let schema = unique("app");
     server.sql(&format!("CREATE SCHEMA {schema}")).await;
@@ -245,7 +246,7 @@ async fn setup_at_once_again_and_in_a_schema() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_role_without_rights_is_told_so_and_may_set_up_what_is_there() {
+async fn a_role_without_rights_gets_an_error_and_may_call_setup_if_nothing_is_missing() {
     let server = Server::shared().await;
     let t = server.backend(|_| {}).await;
     let role = unique("weak");
@@ -283,7 +284,7 @@ async fn a_role_without_rights_is_told_so_and_may_set_up_what_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_role_that_may_not_notify_takes_locks_away_all_the_same() {
+async fn a_role_that_may_not_notify_can_still_release() {
     let server = Server::start().await;
     let t = server.backend(|_| {}).await;
     server
@@ -321,7 +322,6 @@ async fn a_role_that_may_not_notify_takes_locks_away_all_the_same() {
     assert_eq!(notes.load(Ordering::Relaxed), 1);
 }
 
-/// What is stored is what the documented format says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_stored_format() {
     let server = Server::shared().await;
