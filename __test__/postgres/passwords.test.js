@@ -56,7 +56,7 @@ describe.each(clients)("%s", (_, client) => {
     const target = client({ ...where, password });
     await setupSchema(target);
     const backend = createPostgresBackend(target, { connectTimeoutMs: 20_000 });
-    const held = await hold(backend, { key: `k${roles}`, ttlMs: 3_000, autoExtend: true });
+    const held = await hold(backend, { key: `k${roles}`, ttlMs: 6_000, autoExtend: true });
     for (const next of ["two", "it's \\ three", "ö four"]) {
       const before = calls;
       today = next;
@@ -74,7 +74,7 @@ describe.each(clients)("%s", (_, client) => {
     expect(held.isHeld()).toBe(true);
     await held.release();
     await backend.close();
-  });
+  }, 90_000);
 
   test("an error of the function is the cause, and nothing of it is printed", async () => {
     const { where } = await newRole();
@@ -152,7 +152,7 @@ test("a lock whose backend was collected is kept alive over new connections", as
   const key = "collected";
   const forget = async () => {
     const backend = createPostgresBackend({ ...where, password });
-    await hold(backend, { key, ttlMs: 3_000, autoExtend: true });
+    await hold(backend, { key, ttlMs: 6_000, autoExtend: true });
   };
   await forget();
   await collectGarbage();

@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 ///
 /// The key may be contested: another session holds the advisory lock with which other
 /// implementations of the stored format exclude each other. See `take_advisory_lock.sql` and
-/// `acquire_contested.sql`.
+/// `check_contested.sql`.
 pub(super) async fn acquire(
     connections: &Connections,
     lock: &NewLock,
@@ -40,7 +40,8 @@ pub(super) async fn acquire(
     let even_if_contested = &[
         take_advisory_lock,
         (&statements.lock_row, &[key][..]),
-        (&statements.acquire_contested, &args[..]),
+        (&statements.check_contested, &[key][..]),
+        (&statements.acquire, &args[..]),
     ];
     let run = async |call| connections.run(RequestKind::Acquire, deadline, call).await;
 

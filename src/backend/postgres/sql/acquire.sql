@@ -1,5 +1,5 @@
--- Acquires a lock if it is free. Runs right after take_advisory_lock.sql in the same transaction, with a
--- snapshot that was taken after the wait for the advisory lock.
+-- Acquires a lock if it is free. Runs after take_advisory_lock.sql in the same transaction, with a snapshot
+-- that was taken after the wait for the advisory lock.
 --
 -- Parameters: $1 key, $2 lockId, $3 TTL in ms, $4 the key as the user gave it, $5 the holder's label if
 -- there are labels. The parts in /*label … */ belong to the statement only in that case.
@@ -29,7 +29,7 @@ held AS MATERIALIZED (
 counter AS (
     INSERT INTO syncguard_fence_counters AS counted (fence_key, fence, key_debug)
     SELECT 'fence:' || $1::text, 1, $4::text
-    WHERE NOT EXISTS (SELECT FROM held) AND current_setting('syncguard.alone') = 'true'
+    WHERE NOT EXISTS (SELECT FROM held) AND current_setting('syncguard.may_acquire') = 'true'
     ON CONFLICT (fence_key) DO UPDATE SET fence = counted.fence + 1
     WHERE counted.fence >= 0 AND counted.fence < 900000000000000
     RETURNING counted.fence
@@ -57,7 +57,7 @@ stored AS (
 SELECT
     CASE
         WHEN EXISTS (SELECT FROM held) THEN 'locked'
-        WHEN current_setting('syncguard.alone') <> 'true' THEN 'contested'
+        WHEN current_setting('syncguard.may_acquire') <> 'true' THEN 'contested'
         WHEN NOT EXISTS (SELECT FROM counter) THEN 'no fence left'
         WHEN NOT EXISTS (SELECT FROM stored) THEN 'locked'
         ELSE 'acquired'

@@ -63,7 +63,7 @@ pub(crate) struct Statements {
     pub acquire_batch: Statement,
     pub reserve_row: Statement,
     pub lock_row: Statement,
-    pub acquire_contested: Statement,
+    pub check_contested: Statement,
     pub release: Removal,
     pub release_batch: Removal,
     pub extend: Statement,
@@ -96,8 +96,7 @@ impl Statements {
             ),
             reserve_row: writer.unprepared(include_str!("reserve_row.sql")),
             lock_row: writer.unprepared(include_str!("lock_row.sql")),
-            acquire_contested: writer
-                .unprepared(&with_label(include_str!("acquire_contested.sql"), labelled)),
+            check_contested: writer.unprepared(include_str!("check_contested.sql")),
             release: writer.removal(include_str!("release.sql"), "text"),
             release_batch: writer.removal(include_str!("release_batch.sql"), "text[], bigint"),
             extend: writer.statement(include_str!("extend.sql"), "text, bigint"),
