@@ -29,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = redis_backend::released(reply());
     let _ = redis_backend::extended(reply());
     let _ = redis_backend::presence(reply());
-    let _ = redis_backend::taken_away(reply());
+    let _ = redis_backend::force_released(reply());
     if let Ok(Some(record)) = redis_backend::found(reply()) {
         check(&record);
     }

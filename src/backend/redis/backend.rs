@@ -1,4 +1,4 @@
-//! The operations.
+//! The operations. Each one is a single call of a script, so it is atomic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,11 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 
 use super::config::{ClientConfig, RedisConfig};
-use super::eval::Eval;
-use super::format::json;
 use super::format::layout::Layout;
 use super::format::reply::{self, Presence};
-use super::format::scripts::{self, Args, Call, TOLERANCE_MS};
+use super::format::scripts::{self, TOLERANCE_MS};
 use super::transport::Transport;
 use super::{prefixes, report};
 use crate::backend::report::Finding;
@@ -33,7 +31,7 @@ pub struct RedisBackend {
 }
 
 impl RedisBackend {
-    /// Checks everything and connects to nothing.
+    /// Checks the configuration. The first operation connects.
     pub fn open(
         config: RedisConfig,
         warnings: Warnings,
@@ -47,11 +45,12 @@ impl RedisBackend {
         Ok(Self::new(layout, transport, cleanup_in_is_locked))
     }
 
-    /// Over a client that the program has. It is not closed with the backend.
+    /// Makes a backend that runs its scripts through a client of the program. Closing the backend does
+    /// not close the client.
     pub fn open_over_client(config: ClientConfig, client: Arc<dyn Foreign>) -> Result<Self> {
         let prefix = config.key_prefix.as_deref().unwrap_or(DEFAULT_PREFIX);
         let layout = Layout::new(prefix, config.cluster, "")?;
-        let transport = Transport::Client(Eval::new(client, config.operation_timeout()?));
+        let transport = Transport::over_client(client, config.operation_timeout()?);
         Ok(Self::new(layout, transport, config.cleanup_in_is_locked))
     }
 
@@ -64,20 +63,19 @@ impl RedisBackend {
         }
     }
 
-    async fn release_with(&self, lock_id: LockId, keys: &[&str]) -> Result<ReleaseOutcome> {
-        let call = Call {
-            script: &scripts::RELEASE,
-            keys,
-            args: Args {
-                lean: &[lock_id.as_str()],
-                documented: &[lock_id.as_str(), TOLERANCE_MS],
-            },
-        };
-        let (shard, _) = self.layout.of_lock_id(lock_id);
-        reply::released(self.transport.run(shard, &call).await?)
+    /// Whether a script may use any of the keys together.
+    fn is_single_server(&self) -> bool {
+        matches!(&*self.transport, Transport::Native(native) if native.is_single_server)
     }
 
-    /// Nobody waits for it, and there is never more than one at a time.
+    async fn release_with(&self, lock_id: LockId, keys: &[&str]) -> Result<ReleaseOutcome> {
+        let (shard, _) = self.layout.of_lock_id(lock_id);
+        let args = [lock_id.as_str(), TOLERANCE_MS];
+        let reply = self.transport.run(shard, &scripts::RELEASE, keys, &args);
+        reply::released(reply.await?)
+    }
+
+    /// Removes a lock that expired long ago, in the background. Only one task does so at a time.
     fn clean_up(&self, key: &Key, lock_id: LockId) {
         let (shard, space) = self.layout.of_key(key);
         let Ok(names) = space.names(key, lock_id) else {
@@ -89,26 +87,19 @@ impl RedisBackend {
         let transport = Arc::clone(&self.transport);
         let cleaning = Arc::clone(&self.cleaning);
         tokio::spawn(async move {
-            // What fails now is tried by a later isLocked.
-            let _ = transport
-                .run(
-                    shard,
-                    &Call {
-                        script: &scripts::CLEANUP,
-                        keys: &[names.lock(), names.index()],
-                        args: Args::same(&[lock_id.as_str()]),
-                    },
-                )
-                .await;
+            let keys = [names.lock(), names.index()];
+            let args = [lock_id.as_str(), TOLERANCE_MS];
+            // If this fails, a later isLocked tries again.
+            let _ = transport.run(shard, &scripts::CLEANUP, &keys, &args).await;
             cleaning.store(false, Ordering::Relaxed);
         });
     }
 }
 
-/// Reads a shard and a cursor in it, as [`written`] writes them.
+/// Reads what [`write_position`] wrote: a shard, and a cursor in it.
 fn read_position(text: &str) -> Option<(usize, &str)> {
     let (shard, cursor) = text.split_once(':').unwrap_or(("0", text));
-    // Redis would take a sign, and spaces.
+    // Redis would accept a sign, and spaces.
     let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
     let valid = is_number(shard) && is_number(cursor) && cursor.parse::<u64>().is_ok();
     valid
@@ -116,7 +107,7 @@ fn read_position(text: &str) -> Option<(usize, &str)> {
         .map(|shard| (shard, cursor))
 }
 
-fn written(shard: usize, cursor: &str) -> String {
+fn write_position(shard: usize, cursor: &str) -> String {
     match shard {
         0 => cursor.to_owned(),
         shard => format!("{shard}:{cursor}"),
@@ -127,8 +118,8 @@ fn written(shard: usize, cursor: &str) -> String {
 impl Backend for RedisBackend {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            // The requests of one thread share a connection. Nothing is known of a user's client.
-            keeps_order: matches!(*self.transport, Transport::Native { .. }),
+            // The requests of one thread share a connection. Nothing is known about a user's client.
+            keeps_order: matches!(*self.transport, Transport::Native(_)),
             lock_id_bits: self.layout.lock_id_bits(),
             ..Capabilities::default()
         }
@@ -137,40 +128,33 @@ impl Backend for RedisBackend {
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
         let (shard, space) = self.layout.of_key(&request.key);
         if self.layout.of_lock_id(request.lock_id).0 != shard {
-            return Err(Error::internal("A lockId that leads to another shard"));
+            return Err(Error::internal(
+                "The lockId belongs to another shard than the key",
+            ));
         }
         let names = space.names(&request.key, request.lock_id)?;
         let (lock_id, key) = (request.lock_id.as_str(), request.key.as_str());
         let label = request.label.as_ref();
         let mut digits = itoa::Buffer::new();
         let ttl_ms = digits.format(request.ttl.ms());
-        let documented = [
-            lock_id,
-            ttl_ms,
-            TOLERANCE_MS,
-            names.lock(),
-            key,
-            label.map_or("", HolderLabel::as_str),
-        ];
-        let call = Call {
-            script: &scripts::ACQUIRE,
-            keys: &[names.lock(), names.index(), names.fence()],
-            args: Args {
-                lean: &[lock_id, ttl_ms, &json::key_and_label(key, label)],
-                // The label is no documented argument: it is only sent where there is one.
-                documented: &documented[..if label.is_some() { 6 } else { 5 }],
-            },
-        };
-        reply::acquired(
-            self.transport.form(),
-            self.transport.run(shard, &call).await?,
-        )
+        let keys = [names.lock(), names.index(), names.fence()];
+        if let Transport::Native(_) = *self.transport {
+            let args = [lock_id, ttl_ms, &scripts::key_and_label(key, label)];
+            let script = &scripts::ACQUIRE_LEAN;
+            let reply = self.transport.run(shard, script, &keys, &args);
+            return reply::acquired_lean(reply.await?);
+        }
+        // The label is not among the documented arguments, so it is only sent if there is one.
+        let mut args = vec![lock_id, ttl_ms, TOLERANCE_MS, names.lock(), key];
+        args.extend(label.map(HolderLabel::as_str));
+        let reply = self.transport.run(shard, &scripts::ACQUIRE, &keys, &args);
+        reply::acquired(reply.await?)
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {
         let lock_id = request.lock_id;
         match &request.key {
-            Some(key) if self.transport.is_single_server() => {
+            Some(key) if self.is_single_server() => {
                 let names = self.layout.of_key(key).1.names(key, lock_id)?;
                 let keys = [names.index(), names.lock()];
                 self.release_with(lock_id, &keys).await
@@ -186,25 +170,19 @@ impl Backend for RedisBackend {
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
         let ttl_ms = ttl.ms().to_string();
         let (shard, space) = self.layout.of_lock_id(lock_id);
-        let call = Call {
-            script: &scripts::EXTEND,
-            keys: &[&space.index_key(lock_id)?],
-            args: Args {
-                lean: &[lock_id.as_str(), &ttl_ms],
-                documented: &[lock_id.as_str(), TOLERANCE_MS, &ttl_ms],
-            },
-        };
-        reply::extended(self.transport.run(shard, &call).await?)
+        let index = space.index_key(lock_id)?;
+        let args = [lock_id.as_str(), TOLERANCE_MS, &ttl_ms];
+        let keys = [index.as_str()];
+        let reply = self.transport.run(shard, &scripts::EXTEND, &keys, &args);
+        reply::extended(reply.await?)
     }
 
     async fn is_locked(&self, key: &Key) -> Result<bool> {
         let (shard, space) = self.layout.of_key(key);
-        let call = Call {
-            script: &scripts::IS_LOCKED,
-            keys: &[&space.lock_key(key)?],
-            args: Args::same(&[]),
-        };
-        match reply::presence(self.transport.run(shard, &call).await?)? {
+        let lock = space.lock_key(key)?;
+        let keys = [lock.as_str()];
+        let reply = self.transport.run(shard, &scripts::IS_LOCKED, &keys, &[]);
+        match reply::presence(reply.await?)? {
             Presence::Locked => Ok(true),
             Presence::Free => Ok(false),
             Presence::Stale(lock_id) => {
@@ -227,15 +205,10 @@ impl Backend for RedisBackend {
                 (shard, space.index_key(*lock_id)?, lock_id.as_str())
             }
         };
-        let call = Call {
-            script: &scripts::LOOKUP,
-            keys: &[&key],
-            args: Args {
-                lean: &[lock_id],
-                documented: &[lock_id, TOLERANCE_MS],
-            },
-        };
-        reply::found(self.transport.run(shard, &call).await?)
+        let args = [lock_id, TOLERANCE_MS];
+        let keys = [key.as_str()];
+        let reply = self.transport.run(shard, &scripts::LOOKUP, &keys, &args);
+        reply::found(reply.await?)
     }
 
     async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
@@ -244,7 +217,7 @@ impl Backend for RedisBackend {
             .filter(|(shard, _)| *shard < shards.len())
             .ok_or_else(|| {
                 Error::invalid_argument(
-                    "Not a place in a list of locks: pass what the page before said",
+                    "The cursor is not one of a list of locks. Pass the cursor that came with the last page",
                 )
             })?;
         let (fence_start, limit) = (self.layout.fence_start(), limit.to_string());
@@ -254,51 +227,38 @@ impl Backend for RedisBackend {
             args.push(&tails[shard]);
             args.extend(tails.iter().map(String::as_str));
         }
-        let call = Call {
-            script: &scripts::LIST,
-            keys: &[shards[shard].start()],
-            args: Args::same(&args),
-        };
-        let page = reply::page(self.transport.run(shard, &call).await?, &self.layout)?;
+        let keys = [shards[shard].start()];
+        let reply = self.transport.run(shard, &scripts::LIST, &keys, &args);
+        let page = reply::page(reply.await?, &self.layout)?;
         let next = match page.next {
-            None if shard + 1 < shards.len() => Some(written(shard + 1, "0")),
-            next => next.map(|cursor| written(shard, &cursor)),
+            None if shard + 1 < shards.len() => Some(write_position(shard + 1, "0")),
+            next => next.map(|cursor| write_position(shard, &cursor)),
         };
         Ok(Page { next, ..page })
     }
 
     async fn force_release(&self, key: &Key) -> Result<bool> {
         let (shard, space) = self.layout.of_key(key);
-        let call = Call {
-            script: &scripts::FORCE_RELEASE,
-            keys: &[
-                &space.lock_key(key)?,
-                // The holder's is found there, unless its name had to be shortened: then it stays
-                // until its time is over, and leads nowhere.
-                &space.index_start(),
-            ],
-            args: Args::same(&[]),
-        };
-        reply::taken_away(self.transport.run(shard, &call).await?)
+        // The script finds the holder's index by this start, unless the name of the index had to be
+        // shortened. Then the index stays until its time is over, and leads nowhere.
+        let keys = [&*space.lock_key(key)?, &space.index_start()];
+        let reply = self
+            .transport
+            .run(shard, &scripts::FORCE_RELEASE, &keys, &[]);
+        reply::force_released(reply.await?)
     }
 
     async fn report(&self) -> Result<Vec<Finding>> {
         let mut infos = Vec::new();
         for (shard, space) in self.layout.shards().iter().enumerate() {
-            let ask = async |script| {
-                let call = Call {
-                    script,
-                    keys: &[space.start()],
-                    args: Args::same(&[]),
-                };
-                self.transport.run(shard, &call).await
-            };
-            match ask(&scripts::INFO).await.and_then(reply::text) {
+            let keys = [space.start()];
+            let info = self.transport.run(shard, &scripts::INFO, &keys, &[]).await;
+            match info.and_then(reply::text) {
                 Ok(info) => infos.push(info),
-                // Perhaps it is only this that is not permitted.
+                // Perhaps only INFO is forbidden.
                 Err(error) => {
-                    let other = ask(&scripts::IS_LOCKED).await;
-                    return other.map(|_| report::unknown()).map_err(|_| error);
+                    let other = self.transport.run(shard, &scripts::IS_LOCKED, &keys, &[]);
+                    return other.await.map(|_| report::unknown()).map_err(|_| error);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What a Redis backend is made from.
+//! The options of a Redis backend.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +18,7 @@ pub struct RedisConfig {
     pub(super) deployment: Deployment,
     #[serde(default)]
     pub(super) login: Login,
-    /// The number under which the program is asked for credentials, if it has a function for them.
+    /// The number by which to ask the program for credentials, if it has a function for them.
     pub ask_credentials: Option<u64>,
     pub(super) tls: Option<TlsOptions>,
     /// 4 or 6 to use only that version of IP.
@@ -33,18 +33,18 @@ pub struct RedisConfig {
     pub(super) operation_timeout_ms: Option<f64>,
 }
 
-/// What a backend over a client that the program has is made from.
+/// The options of a backend that uses a client of the program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClientConfig {
-    /// `syncguard` when it is not given.
+    /// Default: `syncguard`.
     pub(super) key_prefix: Option<String>,
-    /// Whether the client is one of a cluster.
+    /// Whether the client is connected to a cluster.
     #[serde(default)]
     pub(super) cluster: bool,
     #[serde(default)]
     pub(super) cleanup_in_is_locked: bool,
-    /// How long the client may take for an answer: 5000 when it is not given.
+    /// How long the client may take to answer. Default: 5000.
     operation_timeout_ms: Option<f64>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) enum Deployment {
         #[serde(default)]
         login: Login,
         tls: Option<Box<TlsOptions>>,
-        /// Where servers are reached that the sentinels know as `host:port`.
+        /// The addresses of servers that the sentinels know as `host:port`.
         #[serde(default)]
         nat_map: HashMap<String, Node>,
     },
@@ -98,7 +98,7 @@ impl Node {
     }
 }
 
-/// Where it is, as it is written in messages.
+/// Writes the address for messages.
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -118,12 +118,12 @@ pub(crate) struct Login {
     pub(super) password: Option<String>,
     pub(super) db: u32,
     pub(super) client_name: Option<String>,
-    /// Asked for username and password whenever a connection is made.
+    /// Asked for username and password for each new connection.
     #[serde(skip)]
     pub(super) provider: Option<CredentialsProvider>,
 }
 
-/// Passwords are never printed.
+/// Prints no password.
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Login(…)")
@@ -131,7 +131,7 @@ impl fmt::Debug for Login {
 }
 
 impl RedisConfig {
-    /// The servers that keep the locks are given the credentials that the program is asked for.
+    /// Asks the program for the credentials of the servers that have the locks.
     pub fn with_credentials(mut self, provider: Option<CredentialsProvider>) -> Self {
         self.login.provider = provider;
         self

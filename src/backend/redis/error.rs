@@ -1,7 +1,7 @@
-//! What went wrong, in the codes of the public error.
+//! Turns errors of Redis into errors of this package.
 //!
-//! A server's text may name a key or repeat an argument, so only the error's code, its first
-//! word, is passed on.
+//! The text of a server's error may contain a key or an argument. So only its code, which is the first
+//! word, becomes part of our error.
 
 use std::io;
 
@@ -12,13 +12,13 @@ use super::servers::failure;
 use crate::error::{Error, ErrorCode};
 use crate::lock::fence;
 
-/// An error that the server answered with: the request had no effect.
+/// Converts an error that the server answered. The request had no effect.
 pub(super) fn from_server(error: &ServerError) -> Error {
     from_code(code_of(error))
 }
 
-/// The code of what went wrong. Redis before version 7 wraps what a command in a script failed with,
-/// so that the outer code is always `ERR`.
+/// Returns the code of an error. Redis before version 7 wraps the errors of commands in a script, so
+/// that the outer code is always `ERR`.
 pub(super) fn code_of(error: &ServerError) -> &str {
     match error.code() {
         "ERR" => wrapped_code(error.details().unwrap_or_default()),
@@ -34,7 +34,7 @@ fn from_code(code: &str) -> Error {
         ),
         "NOPERM" => (
             ErrorCode::AuthFailed,
-            "The Redis user may not do this: it needs EVALSHA, EVAL and the commands GET, SET, DEL, INCR, DECR and TIME, and for lists of locks SCAN and GETRANGE, on the keys under keyPrefix",
+            "The Redis user lacks a permission: grant EVALSHA, EVAL, GET, SET, DEL, INCR, DECR and TIME, and SCAN and GETRANGE to list locks, on the keys under keyPrefix",
         ),
         "WRONGTYPE" => (
             ErrorCode::InvalidArgument,
@@ -51,11 +51,11 @@ fn from_code(code: &str) -> Error {
         ),
         "DENIED" => (
             ErrorCode::AuthFailed,
-            "The Redis server is in protected mode and lets in only its own host: give it a password, or turn protected-mode off",
+            "The Redis server is in protected mode and accepts connections from its own host only: give it a password, or turn protected-mode off",
         ),
         "SGDATA" => (
             ErrorCode::Internal,
-            "What is stored under this key is not a lock: something else writes under keyPrefix",
+            "The value under this key is not a lock: something else writes under keyPrefix",
         ),
         "SGFENCE" => return fence::overflow(),
         "LOADING" => (
@@ -64,25 +64,25 @@ fn from_code(code: &str) -> Error {
         ),
         "READONLY" => (
             ErrorCode::ServiceUnavailable,
-            "The Redis server is a replica and takes no writes",
+            "The Redis server is a replica and accepts no writes",
         ),
         "CLUSTERDOWN" | "MASTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" => (
             ErrorCode::ServiceUnavailable,
-            "The Redis deployment is being rearranged, or is incomplete",
+            "The Redis deployment is being reconfigured, or is incomplete",
         ),
         "MISCONF" | "NOREPLICAS" => (
             ErrorCode::ServiceUnavailable,
-            "The Redis server takes no writes while it cannot persist or replicate them",
+            "The Redis server accepts no writes while it cannot persist or replicate them",
         ),
-        // Not a quota: the server answers nobody until that script ends, and then everybody.
+        // This is no quota: the server answers nobody until that script ends, and then everybody.
         "BUSY" | "UNKILLABLE" => (
             ErrorCode::ServiceUnavailable,
             "The Redis server is busy with a slow script",
         ),
-        // Quotas of the server: more of the same makes it worse, and waiting alone may not help.
+        // The next two are quotas of the server: more requests make it worse, and waiting may not help.
         "OOM" => (
             ErrorCode::RateLimited,
-            "The Redis server is at its memory limit (maxmemory) and takes no new locks, though those that are held can be extended and released: free memory, or raise the limit",
+            "The Redis server is at its memory limit (maxmemory) and accepts no new locks. Locks that are held can still be extended and released. Free memory, or raise the limit",
         ),
         "MAXCLIENTS" => (
             ErrorCode::RateLimited,
@@ -93,15 +93,15 @@ fn from_code(code: &str) -> Error {
     Error::new(kind, message).cause(code)
 }
 
-/// What a script is told that asks for a key whose slot is elsewhere, or is being moved. It did
-/// nothing.
+/// Part of the error of a script that asked for a key whose slot is elsewhere, or is being moved. The
+/// script did nothing.
 const NOT_HERE: &str = "access a non local key";
 
-/// What kind of `ERR` it is, as a code.
+/// Returns the code that an `ERR` wraps.
 ///
-/// What is wrapped comes after where in the script it happened, which may be said twice, and some
-/// errors keep the `-` of the protocol: `Error running script (call to f_…): @user_script:7:
-/// @user_script: 7: -READONLY You can't write against a read only replica.`
+/// The wrapped error follows the place in the script, which may be there twice. Some errors keep the
+/// `-` of the protocol: `Error running script (call to f_…): @user_script:7: @user_script: 7: -READONLY
+/// You can't write against a read only replica.`
 fn wrapped_code(details: &str) -> &str {
     const WRAPPED: [&str; 14] = [
         "OOM",
@@ -142,14 +142,14 @@ fn wrapped_code(details: &str) -> &str {
         .unwrap_or("ERR")
 }
 
-/// The connection to `node` broke: whatever was sent may or may not have taken effect.
+/// Explains that the connection to `node` broke. Requests that were sent may have taken effect.
 pub(super) fn from_io(node: &Node, cause: &io::Error) -> Error {
     failure::refused_by_tls(node, cause)
         .unwrap_or_else(|| lost().cause(cause))
         .outcome_unknown()
 }
 
-/// As nobody knows what the answer was, the request may have taken effect.
+/// The request may have taken effect, because its answer cannot be read.
 pub(super) fn not_redis() -> Error {
     Error::internal("The server's answer is not of the Redis protocol").outcome_unknown()
 }
@@ -158,13 +158,13 @@ pub(super) fn lost() -> Error {
     Error::unavailable("The connection to Redis was lost")
 }
 
-/// A password for a server that has none: other clients go on, and so do we.
+/// Whether the server refused a password because it has none. Other clients ignore that, and so do we.
 pub(super) fn no_password_needed(error: &ServerError) -> bool {
     let details = error.details().unwrap_or_default();
     details.contains("without any password configured") || details.contains("no password is set")
 }
 
-/// What a server that we know no other for says instead of doing it.
+/// Converts the refusal of a server that is the only one we know.
 pub(super) fn from_lone_server(error: &ServerError) -> Error {
     match code_of(error) {
         "MOVED" | "ASK" => from_code("CROSSSLOT"),
@@ -172,7 +172,7 @@ pub(super) fn from_lone_server(error: &ServerError) -> Error {
     }
 }
 
-/// What a server that is not part of a cluster says to a question about it.
+/// Converts the refusal of a server that was asked about its cluster.
 pub(super) fn not_a_cluster(error: &ServerError) -> Error {
     if error.code() == "ERR" {
         Error::invalid_argument(
@@ -187,7 +187,7 @@ pub(super) fn silent() -> Error {
     Error::timeout("The Redis server did not answer in time (operationTimeoutMs)")
 }
 
-/// A client that the program has.
+/// The same for a client of the program.
 pub(super) fn silent_client() -> Error {
     Error::timeout("The Redis client did not answer in time (operationTimeoutMs)")
 }
@@ -202,7 +202,7 @@ pub(super) fn unexpected_reply() -> Error {
     )
 }
 
-/// What an error line of the protocol means, for those who got it through another client.
+/// Converts an error line of the protocol, which came through a client of the program.
 pub(crate) fn server_error(line: &str) -> Error {
     let line = line.lines().next().unwrap_or_default();
     match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) {

@@ -1,4 +1,4 @@
-//! What reads foreign data here, for the fuzz targets.
+//! Exposes the code that reads foreign data to the fuzz targets.
 
 use redis::Value;
 
@@ -6,7 +6,6 @@ use super::config::{Node, RedisConfig};
 use super::connection::resp;
 use super::format::layout::Layout;
 use super::format::reply;
-use super::format::scripts::Form;
 use super::servers::cluster::Cluster;
 use super::servers::topology::Nat;
 use super::{ClientConfig, error, report};
@@ -22,7 +21,11 @@ pub fn read_value(bytes: &[u8]) -> Result<Option<(Value, &[u8])>> {
 }
 
 pub fn acquired(lean: bool, value: Value) -> Result<AcquireOutcome> {
-    reply::acquired(if lean { Form::Lean } else { Form::Documented }, value)
+    if lean {
+        reply::acquired_lean(value)
+    } else {
+        reply::acquired(value)
+    }
 }
 
 pub fn released(value: Value) -> Result<ReleaseOutcome> {
@@ -45,8 +48,8 @@ pub fn presence(value: Value) -> Result<()> {
     reply::presence(value).map(drop)
 }
 
-pub fn taken_away(value: Value) -> Result<bool> {
-    reply::taken_away(value)
+pub fn force_released(value: Value) -> Result<bool> {
+    reply::force_released(value)
 }
 
 pub fn text(value: Value) -> Result<String> {
@@ -61,7 +64,7 @@ pub fn findings(info: String) -> Vec<Finding> {
     report::findings(&[info])
 }
 
-/// The map of a cluster, and an address that one of its servers named.
+/// Reads the map of a cluster, and an address that one of its servers named.
 pub fn cluster(map: Value, address: &str) -> Result<()> {
     let cluster = Cluster::new(Vec::new(), vec![0], Nat(Default::default()));
     cluster.moved(0, address);

@@ -1,25 +1,25 @@
 //! Locks in Redis or Valkey: one server, Sentinel or Cluster.
 //!
-//! - [`config`] what a backend is made from, [`backend`] its operations
-//! - [`format`] what is stored and how it is asked for
-//! - [`transport`] runs the scripts: over [`connections`] of our own, or by the [`eval`] of a client
-//!   that the program has
-//! - [`connection`] is one connection, [`servers`] finds and dials the servers of a deployment
-//! - [`watch`] tells waiters when a lock may be free, over a connection of its own
-//! - [`report`] and [`prefixes`] what a person should know of the server
-//! - [`error`] what went wrong, in the codes of the public error
+//! - [`config`] reads the options, and [`backend`] has the operations.
+//! - [`format`] has the names and values that are stored, and the scripts.
+//! - [`transport`] runs the scripts: over [`connections`] of our own, or through a client that belongs
+//!   to the program. [`retries`] repeats what a server refused.
+//! - [`connection`] is one connection, and [`servers`] finds and dials the servers of a deployment.
+//! - [`watch`] wakes waiters when a lock may be free, over a connection of its own.
+//! - [`report`] and [`prefixes`] describe the server for people.
+//! - [`error`] turns errors of the server into ours.
 
 mod backend;
 mod config;
 mod connection;
 mod connections;
 mod error;
-mod eval;
 mod format;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod prefixes;
 mod report;
+mod retries;
 mod servers;
 #[cfg(test)]
 mod tests;

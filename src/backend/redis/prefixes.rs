@@ -1,58 +1,54 @@
-//! Looks for prefixes on the server that contain each other, in a sample of its names.
+//! Finds prefixes that contain each other, in a sample of the names on the server.
 
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use super::format::layout::Layout;
 use super::format::reply;
-use super::format::scripts::{self, Args, Call};
+use super::format::scripts;
 use super::transport::Transport;
 use crate::backend::report::Finding;
 use crate::error::{ErrorCode, Result};
 
-/// Calls of the script, each of which visits about a thousand names. A cluster has several shards.
-const CALLS: usize = 20;
-/// Pairs of prefixes that are told.
-const TOLD: usize = 3;
+/// The number of calls for all shards. Each call visits about a thousand names.
+const MAX_CALLS: usize = 20;
+/// The number of pairs that the finding names.
+const MAX_NAMED: usize = 3;
 
 const NAME: &str = "prefixes";
-const ADVICE: &str = "they share locks: what is the key \"b:x\" under the prefix \"a\" is \"x\" under \
+const ADVICE: &str = "these prefixes share locks: the key \"b:x\" under the prefix \"a\" is the key \"x\" under \
                       \"a:b\". Use prefixes of which none begins with another one and a colon";
 
 pub(super) async fn finding(transport: &Transport, layout: &Layout) -> Finding {
-    match seen(transport, layout).await {
-        Ok((seen, is_all)) => judged(&own(layout), seen, is_all),
+    match find(transport, layout).await {
+        Ok((found, is_all)) => judge(&own_prefixes(layout), found, is_all),
         Err(error) if error.code == ErrorCode::AuthFailed => {
-            Finding::ok(NAME, "not known, as the user may not run SCAN")
+            Finding::ok(NAME, "not known, because the user may not run SCAN")
         }
         Err(_) => Finding::ok(NAME, "not known"),
     }
 }
 
-/// The prefixes of this backend: in a cluster there is one for each shard.
-fn own(layout: &Layout) -> BTreeSet<String> {
+/// Returns the prefixes of this backend. In a cluster each shard has one.
+fn own_prefixes(layout: &Layout) -> BTreeSet<String> {
     let shards = layout.shards().iter();
     shards
         .map(|shard| shard.start().trim_end_matches(':').to_owned())
         .collect()
 }
 
-/// Prefixes of locks, and whether these are all that have counters.
-async fn seen(transport: &Transport, layout: &Layout) -> Result<(BTreeSet<String>, bool)> {
+/// Returns prefixes of locks, and whether these are all prefixes that have a fence counter.
+async fn find(transport: &Transport, layout: &Layout) -> Result<(BTreeSet<String>, bool)> {
     let shards = layout.shards();
-    let mut seen = BTreeSet::new();
+    let mut found = BTreeSet::new();
     let mut is_all = true;
     for (shard, space) in shards.iter().enumerate() {
         let mut cursor = "0".to_owned();
-        for _ in 0..CALLS.div_ceil(shards.len()) {
-            let args = [cursor.as_str()];
-            let call = Call {
-                script: &scripts::PREFIXES,
-                keys: &[space.start()],
-                args: Args::same(&args),
-            };
-            let (next, prefixes) = reply::prefixes(transport.run(shard, &call).await?)?;
-            seen.extend(prefixes);
+        for _ in 0..MAX_CALLS.div_ceil(shards.len()) {
+            let (keys, args) = ([space.start()], [cursor.as_str()]);
+            let reply = transport.run(shard, &scripts::PREFIXES, &keys, &args);
+            let (next, prefixes) = reply::prefixes(reply.await?)?;
+            found.extend(prefixes);
             cursor = next;
             if cursor == "0" {
                 break;
@@ -60,12 +56,12 @@ async fn seen(transport: &Transport, layout: &Layout) -> Result<(BTreeSet<String
         }
         is_all &= cursor == "0";
     }
-    Ok((seen, is_all))
+    Ok((found, is_all))
 }
 
-/// The pairs that this backend is part of come first.
-fn judged(own: &BTreeSet<String>, seen: BTreeSet<String>, is_all: bool) -> Finding {
-    let all = &seen | own;
+/// Names the pairs that contain each other. Those of this backend come first.
+fn judge(own: &BTreeSet<String>, found: BTreeSet<String>, is_all: bool) -> Finding {
+    let all = &found | own;
     let mut pairs = pairs(&all);
     pairs.sort_by_key(|(outer, inner)| !own.contains(*outer) && !own.contains(*inner));
     if pairs.is_empty() {
@@ -76,22 +72,22 @@ fn judged(own: &BTreeSet<String>, seen: BTreeSet<String>, is_all: bool) -> Findi
         };
         return Finding::ok(NAME, format!("none{sampled} contains another"));
     }
-    let told: Vec<String> = pairs
+    let named: Vec<String> = pairs
         .iter()
-        .take(TOLD)
+        .take(MAX_NAMED)
         .map(|(outer, inner)| format!("\"{outer}\" contains \"{inner}\""))
         .collect();
-    let more = match pairs.len().saturating_sub(TOLD) {
+    let more = match pairs.len().saturating_sub(MAX_NAMED) {
         0 => String::new(),
         more => format!(", and {more} more"),
     };
-    Finding::ok(NAME, format!("{}{more}", told.join(", "))).warning(ADVICE)
+    Finding::ok(NAME, format!("{}{more}", named.join(", "))).warning(ADVICE)
 }
 
-/// Each prefix that another one continues after a colon, with the first one that does.
+/// Returns each prefix that another one continues after a colon, with the first one that does.
 fn pairs(prefixes: &BTreeSet<String>) -> Vec<(&str, &str)> {
     let contained = |outer: &String| {
-        // Without a prefix there is no colon either.
+        // An empty prefix is not followed by a colon.
         let start = if outer.is_empty() {
             String::new()
         } else {
@@ -124,7 +120,7 @@ mod tests {
             (&["a", "a-b", "a:b", "ab"], &[("a", "a:b")]),
             (&["a", "a:b", "a:b:c"], &[("a", "a:b"), ("a:b", "a:b:c")]),
             (&["", "a", "b"], &[("", "a")]),
-            // As they are in a cluster: the tags keep them apart.
+            // In a cluster the tags separate them.
             (&["a:{0}", "a:b:{0}", "a:b:{1}"], &[]),
             (&["a:{0}", "a:{0}:b"], &[("a:{0}", "a:{0}:b")]),
         ] {
@@ -133,13 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told() {
-        let found = judged(&set(&["a"]), set(&["b"]), true);
+    fn the_finding_names_the_own_pairs_first() {
+        let found = judge(&set(&["a"]), set(&["b"]), true);
         assert_eq!(found, Finding::ok("prefixes", "none contains another"));
-        let found = judged(&set(&["a"]), set(&["b"]), false);
+        let found = judge(&set(&["a"]), set(&["b"]), false);
         assert!(found.value.contains("sample"));
         let many = ["b", "b:1", "c", "c:1", "d", "d:1", "x", "x:1"];
-        let found = judged(&set(&["x"]), set(&many), true);
+        let found = judge(&set(&["x"]), set(&many), true);
         assert_eq!(found.verdict, Verdict::Warning);
         assert!(found.value.starts_with(r#""x" contains "x:1", "b""#));
         assert!(found.value.ends_with("and 1 more"), "{}", found.value);

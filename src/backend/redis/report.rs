@@ -1,15 +1,16 @@
-//! What a server says of itself, and what that means for locks.
+//! Judges what the servers say about themselves: what does it mean for locks?
 
 use std::collections::HashMap;
 
 use crate::backend::report::Finding;
 
-const CRASH: &str = "a crash forgets what was written since the last snapshot, also fences: \
+const CRASH: &str = "a crash loses what was written since the last snapshot, including fences: \
                      set appendonly to yes";
 
-/// From the answers to INFO of all servers that have locks: of each kind the worst.
+/// Returns the worst finding of each kind. `infos` are the answers to INFO of all servers that have
+/// locks.
 pub(super) fn findings(infos: &[String]) -> Vec<Finding> {
-    // One server may have answered for several shards.
+    // One server may have several shards.
     let servers: HashMap<_, _> = infos
         .iter()
         .map(|info| (Info(info).get("run_id"), Info(info)))
@@ -30,10 +31,12 @@ pub(super) fn findings(infos: &[String]) -> Vec<Finding> {
     found
 }
 
-/// When the server does not say.
+/// Returns the finding for a server that does not answer INFO.
 pub(super) fn unknown() -> Vec<Finding> {
-    let silent = Finding::ok("server", "does not tell about itself");
-    vec![silent.warning("the user may not run INFO: persistence and eviction are not known")]
+    let server = Finding::ok("server", "unknown");
+    vec![
+        server.warning("persistence and eviction are not known, because the user may not run INFO"),
+    ]
 }
 
 struct Info<'a>(&'a str);
@@ -82,7 +85,7 @@ fn eviction(info: &Info<'_>) -> Finding {
             bytes => format!("{policy}, maxmemory {} MiB", bytes.div_ceil(1 << 20)),
         },
     );
-    // Locks have a TTL, fence counters have none.
+    // Locks have a TTL, and fence counters have none.
     let victims = match policy.split('-').next() {
         Some("allkeys") => "fence counters, and locks that are held",
         Some("volatile") => "locks that are held",
@@ -99,12 +102,13 @@ fn eviction(info: &Info<'_>) -> Finding {
 
 fn replication(info: &Info<'_>) -> Finding {
     match (info.get("role"), info.number("connected_slaves")) {
-        (Some("slave"), _) => Finding::ok("replication", "this is a replica")
-            .error("it takes no locks: connect to the master, or by Sentinel or Cluster"),
+        (Some("slave"), _) => Finding::ok("replication", "this is a replica").error(
+            "a replica accepts no locks: connect to the master, or through Sentinel or Cluster",
+        ),
         (_, 0) => Finding::ok("replication", "no replica"),
         (_, count) => Finding {
             advice: Some(
-                "replicas lag behind: a failover can forget the last locks and fences".to_owned(),
+                "replicas lag behind: a failover can lose the last locks and fences".to_owned(),
             ),
             ..Finding::ok("replication", format!("replicas: {count}"))
         },

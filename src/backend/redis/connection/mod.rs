@@ -1,8 +1,9 @@
 //! One connection to a server, on either reactor.
 //!
-//! A request is written by whoever makes it, and the reactor reads the answers: Node's event loop
-//! for what JavaScript asks, tokio for the rest. [`pipeline`] is what is in flight, [`resp`] the
-//! protocol, and [`shared_script`] lets requests that are written together share a script.
+//! The thread that makes a request writes it, and the reactor reads the answers: Node's event loop for
+//! requests of JavaScript, tokio for the others. [`pipeline`] keeps the requests that are in flight,
+//! [`resp`] is the protocol, and [`shared_script`] lets requests that are written together share a
+//! script.
 
 mod pipeline;
 pub(super) mod resp;
@@ -28,19 +29,19 @@ use crate::net::tokio::IoThreads;
 use crate::net::watchdog;
 use pipeline::{Answers, Pipeline};
 
-/// How often a caller looks again for something that nobody announces.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// How often a caller checks a condition that has no notification.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// An answer that nobody has read for so long is read by another thread: the event loop may be busy,
-/// and what depends on the answer, such as the next heartbeat, must not wait for it.
+/// After this time, another thread reads the answers that the reactor has not read. The event loop may
+/// be busy, and what depends on an answer, such as the next heartbeat, must not wait for it.
 const UNREAD_LIMIT: Duration = Duration::from_millis(50);
 
-/// Push messages that a slow reader may leave unread. It is told if it misses some.
+/// The number of push messages that a slow reader may leave unread. It learns if it misses more.
 const MAX_UNREAD_PUSHES: usize = 1 << 10;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
-    /// How long an answer may take.
+    /// How long the server may take to answer.
     pub(crate) limit: Duration,
     /// Whether requests may share a script. In a cluster the keys of a script must be of one slot.
     pub(crate) shares_scripts: bool,
@@ -50,33 +51,33 @@ pub(crate) struct Settings {
 
 pub(crate) enum Request<'a> {
     Command(&'a [&'a [u8]]),
-    /// By the script's hash where the server has the script. It may share a script with others.
+    /// Carries the script's hash if the server knows the script. May share a script with others.
     Script(&'a Call<'a>),
     /// Carries the script's text, which the server then remembers.
     ScriptText(&'a Call<'a>),
 }
 
-/// None if the request shared a script with others and was refused together with them: it was not
-/// run, and has to be made again with its own text.
+/// The answer is None if the request shared a script with others and the server refused that script:
+/// the request was not run, and has to be repeated with its own text.
 pub(crate) type Answer = oneshot::Receiver<Result<Option<Value>>>;
 
-/// Ends with its last owner.
+/// A connection. Dropping it ends it.
 pub(crate) struct Connection(Arc<Served>);
 
-/// The part that the reactor has.
+/// The part of a connection that the reactor serves.
 struct Served {
     node: Node,
     reactor: Arc<dyn EventLoop>,
     limit: Duration,
-    /// Cancelled when the connection is over, and to end it.
+    /// Cancelled when the connection is over. Cancelling it ends the connection.
     over: CancellationToken,
-    /// Cancelled when it breaks.
+    /// Cancelled when the connection breaks.
     partner: OnceLock<CancellationToken>,
     pipeline: Mutex<Pipeline>,
 }
 
 impl Connection {
-    /// Over a socket that `event_loop` serves, or else tokio.
+    /// Opens a connection over a socket. `event_loop` serves it, or tokio if there is none.
     pub(crate) fn open(
         node: &Node,
         socket: Socket,
@@ -113,25 +114,24 @@ impl Connection {
         Self(served)
     }
 
-    /// Makes the request, if it is made on the reactor's own thread. None if it has to go over
-    /// another connection.
+    /// Sends the call, if this is the reactor's own thread. None if it has to use another connection.
     pub(crate) fn send(&self, call: &Call<'_>) -> Option<Answer> {
         self.0.start(&Request::Script(call), false)
     }
 
-    /// Returns the server's answer, which may be an error of its own.
+    /// Sends a command and returns the answer, which may be an error of the server.
     pub(crate) async fn ask(&self, command: &[&[u8]]) -> Result<Value> {
         self.answer(&Request::Command(command))
             .await?
             .ok_or_else(error::not_redis)
     }
 
-    /// The same for a script. None as in [`Answer`].
+    /// Like `ask`, for a script. None as in [`Answer`].
     pub(crate) async fn call(&self, call: &Call<'_>) -> Result<Option<Value>> {
         self.answer(&Request::Script(call)).await
     }
 
-    /// The same for a server that may not have the script.
+    /// Like `ask`, for a script that the server may not know.
     pub(crate) async fn call_with_text(&self, call: &Call<'_>) -> Result<Value> {
         self.answer(&Request::ScriptText(call))
             .await?
@@ -148,15 +148,15 @@ impl Connection {
             if self.is_over() {
                 return Err(self.0.pipeline.lock().failure());
             }
-            // As many requests are in flight as may be.
+            // The limit of requests in flight is reached.
             if Instant::now() >= give_up {
                 return Err(error::silent());
             }
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// What the server pushes from now on.
+    /// Returns what the server pushes from now on.
     pub(crate) fn pushes(&self) -> Option<broadcast::Receiver<PushInfo>> {
         self.0.pipeline.lock().pushes()
     }
@@ -165,8 +165,8 @@ impl Connection {
         &self.0.node
     }
 
-    /// Cancels `partner` when this connection breaks: if one connection fails, both are dropped, so
-    /// that no caller is told of two losses.
+    /// Cancels `partner` when this connection breaks. If one of two connections fails, both are dropped,
+    /// so that a caller that meets one loss does not meet another.
     pub(crate) fn cancel_when_broken(&self, partner: CancellationToken) {
         let partner = self.0.partner.get_or_init(|| partner);
         if self.is_over() {
@@ -178,7 +178,7 @@ impl Connection {
         self.0.over.is_cancelled()
     }
 
-    /// Cancelled when the connection is over.
+    /// Returns a token that is cancelled when the connection is over.
     pub(crate) fn over(&self) -> CancellationToken {
         self.0.over.clone()
     }
@@ -187,11 +187,11 @@ impl Connection {
         self.0.over.cancel();
     }
 
-    /// Ends it when all requests are answered or have timed out.
+    /// Ends the connection when all requests are answered or have timed out.
     pub(crate) async fn retire(&self) {
         let give_up = Instant::now() + self.0.limit;
         while self.0.pipeline.lock().is_waiting() && Instant::now() < give_up {
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_INTERVAL).await;
         }
         self.end();
     }
@@ -204,14 +204,14 @@ impl Drop for Connection {
 }
 
 impl Served {
-    /// Writes the request, or has it written soon. None if the connection cannot take it. One that
-    /// is not for `any_thread` is only taken on the reactor's own.
+    /// Writes the request, or has it written soon. None if the connection cannot accept it. Unless
+    /// `any_thread` is set, only the reactor's own thread may make requests.
     fn start(&self, request: &Request<'_>, any_thread: bool) -> Option<Answer> {
         let here = self.reactor.is_here();
         let mut pipeline = self.pipeline.lock();
-        // What undoes a request that timed out must not overtake it.
-        let is_for_us = here || any_thread || pipeline.has_timed_out_requests();
-        if !is_for_us || pipeline.is_full() || self.over.is_cancelled() {
+        // The undo of a request that timed out must not overtake that request.
+        let may_start = here || any_thread || pipeline.has_timed_out_requests();
+        if !may_start || pipeline.is_full() || self.over.is_cancelled() {
             return None;
         }
         let answer = pipeline.add(request);
@@ -240,13 +240,13 @@ impl Served {
             Event::Ready => pipeline.read(&self.node, answers).map(drop),
             Event::Broken => pipeline.read_to_the_end(&self.node, answers),
         };
-        // Only now: an answer that came in time is not late because it is read late.
+        // Answers are read first: one that came in time is not late because it is read late.
         if let Err(failure) = read.and_then(|()| pipeline.time_out(self.limit, answers)) {
             answers.append(&mut self.fail(pipeline, failure));
         }
     }
 
-    /// Does what the reactor's thread may have no time for.
+    /// Watches the time-outs, and reads and writes if the reactor's thread is too busy.
     async fn watch_time(&self) {
         let watchdog = self.pipeline.lock().watchdog();
         let tick = || {
@@ -266,11 +266,11 @@ impl Served {
     }
 }
 
-/// Must not be called while the pipeline is locked: a caller that gets its answer may go on at once,
-/// and make another request.
+/// Hands the answers to their callers. The pipeline must not be locked, because a caller may continue at
+/// once and make another request.
 fn deliver(answers: Answers) {
     for (waiting, answer) in answers {
-        // The caller may be gone.
+        // The caller may have given up.
         let _ = waiting.send(answer);
     }
 }

@@ -1,4 +1,4 @@
-//! The requests of a connection that are in flight, and the bytes on their way.
+//! The requests of a connection that are in flight, and the bytes to write and to read.
 
 use std::collections::VecDeque;
 use std::ptr;
@@ -17,16 +17,17 @@ use crate::error::{Error, Result};
 use crate::net::socket::{Socket, Stream};
 use crate::net::watchdog::Watchdog;
 
-/// Requests that may be in flight.
+/// The limit of requests in flight.
 const MAX_IN_FLIGHT: usize = 1 << 16;
 
-/// Requests are written in parts, so that the server works on one part while the next is made.
+/// The number of parts in which the requests in flight are written, so that the server works on one part
+/// while the next one is made.
 const PARTS: usize = 4;
-/// A smaller part saves less than its first request loses by waiting.
+/// A smaller part saves less time than its first request loses by waiting.
 const MIN_PART: usize = 3;
 const MAX_PART: usize = 16;
-/// With TLS each part is a record, which costs the server as much as a request does. On tokio an I/O
-/// thread writes what was gathered, in parts as they come. So there is one part for all requests.
+/// The limit of a part that has all requests. With TLS each part is a record, which costs the server as
+/// much as a request does. On tokio an I/O thread writes the requests as they come.
 const MAX_LARGE_PART: usize = 64;
 
 pub(super) struct Pipeline {
@@ -34,32 +35,32 @@ pub(super) struct Pipeline {
     watchdog: Arc<Watchdog>,
     shares_scripts: bool,
     has_large_parts: bool,
-    /// Not yet written, like the `output` after which it comes.
+    /// Requests that are not yet written. They follow those in `output`.
     shared: SharedScript,
     output: Vec<u8>,
-    /// The requests in these two.
+    /// The number of requests in `shared` and `output`.
     gathered: usize,
-    /// As many requests are written together: callers that were answered together often ask again
+    /// The number of requests to write together. Callers that were answered together often ask again
     /// together.
     part: usize,
-    /// Scripts that were sent over this connection, so that the server has them.
+    /// The scripts that were sent over this connection, so that the server knows them.
     known: Vec<&'static Script>,
-    /// Read, but not yet a whole reply.
+    /// The bytes of a reply that has not arrived completely.
     input: Vec<u8>,
     /// In the order in which the server will answer.
     in_flight: VecDeque<InFlight>,
-    /// How many of them each of the server's replies will answer.
+    /// The number of requests that each of the next replies will answer.
     replies: VecDeque<usize>,
-    /// How many of them have timed out.
+    /// The number of requests in flight that have timed out.
     timed_out: usize,
     last_read: Instant,
     pushes: Option<broadcast::Sender<PushInfo>>,
-    /// Why it is over.
+    /// Why the connection is over.
     failure: Option<Error>,
 }
 
 struct InFlight {
-    /// None if it has timed out.
+    /// None if the request has timed out.
     caller: Option<Caller>,
     since: Instant,
 }
@@ -98,7 +99,7 @@ impl Pipeline {
         self.socket.stream()
     }
 
-    /// Knows whether requests are in flight.
+    /// Returns what knows whether requests are in flight.
     pub(super) fn watchdog(&self) -> Arc<Watchdog> {
         Arc::clone(&self.watchdog)
     }
@@ -120,12 +121,12 @@ impl Pipeline {
         self.in_flight.len() >= MAX_IN_FLIGHT
     }
 
-    /// Whether the server may still do something for a request whose caller has given it up.
+    /// Whether the server may still run a request that has timed out.
     pub(super) fn has_timed_out_requests(&self) -> bool {
         self.timed_out > 0
     }
 
-    /// Whether nothing was read and a request has waited for so long.
+    /// Whether nothing was read for this time, although a request has waited for as long.
     pub(super) fn is_unanswered_for(&self, limit: Duration) -> bool {
         let oldest = self.in_flight.front();
         oldest.is_some_and(|request| request.since.elapsed() >= limit)
@@ -169,7 +170,7 @@ impl Pipeline {
         resp::write_call(&mut self.output, call, is_known);
     }
 
-    /// The requests that could share a script do so.
+    /// Moves the requests that share a script to `output`.
     fn close_shared_script(&mut self) {
         let known = &mut self.known;
         let requests = self
@@ -185,7 +186,7 @@ impl Pipeline {
         self.gathered < self.part
     }
 
-    /// So many requests were answered together.
+    /// Adapts the next part to the number of requests that were answered together.
     pub(super) fn expect_as_many_as(&mut self, answered: usize) {
         if answered > 0 {
             let in_flight = answered + self.in_flight.len();
@@ -199,7 +200,7 @@ impl Pipeline {
         }
     }
 
-    /// Returns whether all is written.
+    /// Writes what the socket accepts. Returns whether nothing is left.
     pub(super) fn write(&mut self) -> bool {
         self.close_shared_script();
         self.gathered = 0;
@@ -219,7 +220,7 @@ impl Pipeline {
         Ok(has_come)
     }
 
-    /// Reads up to what broke the connection, which is an error.
+    /// Reads all answers that arrived before the connection broke. Always returns an error.
     pub(super) fn read_to_the_end(&mut self, node: &Node, answers: &mut Answers) -> Result<()> {
         while self.read(node, answers)? {}
         Err(error::lost().outcome_unknown())
@@ -231,7 +232,7 @@ impl Pipeline {
             rest = after;
             if let Value::Push { kind, data } = value {
                 let pushes = self.pushes.as_ref().ok_or_else(error::not_redis)?;
-                // Nobody may be listening yet.
+                // The receiver may not exist yet.
                 let _ = pushes.send(PushInfo { kind, data });
                 continue;
             }
@@ -239,7 +240,7 @@ impl Pipeline {
                 self.known.clear();
             }
             let mut take = |value| {
-                // An answer that nobody asked for: what the next one answers cannot be known.
+                // After an answer without a request, it is unknown which requests the next ones answer.
                 let request = self.in_flight.pop_front().ok_or_else(error::not_redis)?;
                 self.watchdog.ended();
                 match request.caller {
@@ -269,11 +270,11 @@ impl Pipeline {
         if !self.in_flight.front().is_some_and(is_late) {
             return Ok(());
         }
-        // Slow is not silent: while answers come, the connection is good.
+        // While other answers come, the server is slow but not silent, and the connection is good.
         if self.last_read.elapsed() >= limit {
             return Err(error::silent().outcome_unknown());
         }
-        // They stay in the queue, for the answers that may still come.
+        // The requests stay in the queue, because their answers may still come.
         let late = self
             .in_flight
             .iter_mut()
@@ -287,7 +288,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Fails all requests. There will be no more.
+    /// Fails all requests. The connection accepts no more.
     #[must_use]
     pub(super) fn fail(&mut self, failure: Error) -> Answers {
         self.output.clear();
@@ -303,7 +304,7 @@ impl Pipeline {
     }
 }
 
-/// Returns whether the server has the script. If not, it has it after this request.
+/// Returns whether the server knows the script. If not, it does after this request.
 fn remember(known: &mut Vec<&'static Script>, script: &'static Script) -> bool {
     let is_known = known.iter().any(|known| ptr::eq(*known, script));
     if !is_known {
@@ -312,7 +313,7 @@ fn remember(known: &mut Vec<&'static Script>, script: &'static Script) -> bool {
     is_known
 }
 
-/// Whether the server has forgotten the script.
+/// Returns whether the server has forgotten the script.
 fn is_unknown_script(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error::code_of(error) == "NOSCRIPT")
 }

@@ -1,5 +1,5 @@
-//! The protocol of Redis. Lean, because it runs on the JavaScript thread: the reader leaves only the
-//! rare kinds of values to the driver's.
+//! The protocol of Redis. It runs on the JavaScript thread, so common values are read here, and only
+//! rare ones are left to the driver.
 
 use redis::{PushKind, Value};
 
@@ -9,16 +9,16 @@ use crate::error::Result;
 
 /// Deeper than any reply to a request of ours.
 pub(crate) const MAX_DEPTH: usize = 5;
-/// Larger than any of them. The largest is the map of a cluster's slots, which can be in thousands
-/// of parts.
+/// Larger than any reply to a request of ours. The largest is the map of a cluster's slots, which may
+/// have thousands of parts.
 pub(crate) const MAX_BYTES: usize = 4 << 20;
-/// Errors are the longest lines.
+/// The longest lines are errors.
 const MAX_LINE_BYTES: usize = 1 << 14;
-/// Room is made for so many values before they have arrived.
+/// The number of values for which memory is reserved before they arrive.
 const MAX_RESERVED: usize = 16;
 const END: &[u8] = b"\r\n";
 
-/// Appends a command of these words.
+/// Appends a command that consists of these words.
 pub(crate) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
     write_header(out, b'*', words.len());
     for word in words {
@@ -26,16 +26,17 @@ pub(crate) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
     }
 }
 
-/// Appends the call: by its script's hash when the server knows the script, else with its text.
+/// Appends a call. `is_known` sends the script's hash, because the server knows the script. Otherwise
+/// the script's text is sent.
 pub(crate) fn write_call(out: &mut Vec<u8>, call: &Call<'_>, is_known: bool) {
-    let (keys, args) = (call.keys, call.args.lean);
+    let (keys, args) = (call.keys, call.args);
     write_start(out, call.script, is_known, keys.len(), args.len());
     for value in keys.iter().chain(args) {
         write_text(out, value);
     }
 }
 
-/// What stands before so many keys and arguments.
+/// Appends what precedes the keys and arguments of a call.
 pub(super) fn write_start(
     out: &mut Vec<u8>,
     script: &Script,
@@ -46,10 +47,10 @@ pub(super) fn write_start(
     write_header(out, b'*', 3 + keys + args);
     if is_known {
         out.extend_from_slice(b"$7\r\nEVALSHA\r\n");
-        write_text(out, &script.lean.hash);
+        write_text(out, &script.hash);
     } else {
         out.extend_from_slice(b"$4\r\nEVAL\r\n");
-        write_text(out, script.lean.text);
+        write_text(out, script.text);
     }
     write_number(out, keys);
 }
@@ -90,13 +91,13 @@ fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &[u8] {
     }
 }
 
-/// Returns the first reply in `bytes` and what comes after it. None if it is not complete.
+/// Returns the first reply in `bytes`, and the rest. None if the reply is not complete.
 pub(crate) fn read_value(bytes: &[u8]) -> Result<Option<(Value, &[u8])>> {
     read(bytes, 0)
 }
 
 fn read(bytes: &[u8], depth: usize) -> Result<Option<(Value, &[u8])>> {
-    // What is not of the protocol may have no end of line.
+    // Check this first: data of another protocol may contain no end of line.
     let Some(kind) = bytes.first() else {
         return Ok(None);
     };
@@ -176,7 +177,7 @@ fn map_of(values: Vec<Value>) -> Value {
     Value::Map(fields)
 }
 
-/// A message begins with its kind.
+/// Reads a push message, which begins with its kind.
 fn push_of(mut values: Vec<Value>) -> Result<Value> {
     if values.is_empty() {
         return Err(error::not_redis());
@@ -193,12 +194,12 @@ fn push_of(mut values: Vec<Value>) -> Result<Value> {
     Ok(Value::Push { kind, data: values })
 }
 
-/// The driver knows the kinds of errors, and how the rare kinds of values are written.
+/// Reads an error, or a rare kind of value.
 fn read_by_driver(value: &[u8]) -> Result<Value> {
     redis::parse_redis_value(value).map_err(|_| error::not_redis())
 }
 
-/// The text that follows its length, and what comes after it. None if it is not complete.
+/// Returns the text that follows its length, and the rest. None if the text is not complete.
 fn split_bulk(bytes: &[u8], length: usize) -> Result<Option<(&[u8], &[u8])>> {
     let Some((text, end)) = bytes.split_at_checked(length) else {
         return Ok(None);
@@ -210,7 +211,7 @@ fn split_bulk(bytes: &[u8], length: usize) -> Result<Option<(&[u8], &[u8])>> {
     }
 }
 
-/// The first line, without its end, and what comes after it. None if it is not complete.
+/// Returns the first line, without its end, and the rest. None if the line is not complete.
 fn split_line(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
     let start = &bytes[..bytes.len().min(MAX_LINE_BYTES)];
     match start.windows(2).position(|pair| pair == END) {
@@ -225,7 +226,7 @@ fn number(text: &[u8]) -> Result<i64> {
     text.trim().parse().map_err(|_| error::not_redis())
 }
 
-/// None if it is negative.
+/// Reads a length. None if it is negative, which means a nil value.
 fn size(text: &[u8]) -> Result<Option<usize>> {
     match usize::try_from(number(text)?) {
         Ok(size) if size > MAX_BYTES => Err(error::not_redis()),
@@ -236,7 +237,7 @@ fn size(text: &[u8]) -> Result<Option<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::redis::format::scripts::{self, Args};
+    use crate::backend::redis::format::scripts;
     use proptest::prelude::*;
 
     fn wire(value: &Value, out: &mut Vec<u8>) {
@@ -347,16 +348,15 @@ mod tests {
         let call = Call {
             script: &scripts::ACQUIRE,
             keys: &["lock", "", "é"],
-            args: Args::same(&["0123456789"]),
+            args: &["0123456789"],
         };
-        let code = &call.script.lean;
-        for (is_known, name, script) in [(true, "EVALSHA", &*code.hash), (false, "EVAL", code.text)]
-        {
+        let (text, hash) = (call.script.text, call.script.hash.as_str());
+        for (is_known, name, script) in [(true, "EVALSHA", hash), (false, "EVAL", text)] {
             let mut out = Vec::new();
             write_call(&mut out, &call, is_known);
             let mut command = redis::cmd(name);
             command.arg(script).arg(call.keys.len());
-            command.arg(call.keys).arg(call.args.lean);
+            command.arg(call.keys).arg(call.args);
             assert_eq!(out, command.get_packed_command());
         }
         let mut out = Vec::new();

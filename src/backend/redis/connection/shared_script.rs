@@ -1,5 +1,5 @@
-//! Requests that are written together: one script runs them all, which costs the server less than a
-//! script for each.
+//! Lets requests that are written together share a script: one call runs them all, which costs the
+//! server less than a call for each.
 
 use std::{mem, ptr};
 
@@ -7,26 +7,26 @@ use redis::Value;
 
 use super::resp;
 use crate::backend::redis::error;
-use crate::backend::redis::format::scripts::{ACQUIRE, Call, RELEASE, Script, TOGETHER};
+use crate::backend::redis::format::scripts::{ACQUIRE_LEAN, Call, RELEASE, Script, TOGETHER};
 use crate::error::Result;
 
-/// The requests that may share a script: the server does nothing else while it runs one.
+/// The limit of requests that share a script. The server does nothing else while it runs one.
 const MAX_SHARED: usize = 16;
 
 /// Requests that are not yet written.
 #[derive(Default)]
 pub(super) struct SharedScript {
     calls: usize,
-    /// The script of the first.
+    /// The script of the first call.
     script: Option<&'static Script>,
     keys: Values,
     /// The arguments of each call follow the number of its keys.
     args: Values,
-    /// How many bytes that number takes for the first call.
+    /// The number of bytes in `args` that precede the arguments of the first call.
     start: usize,
 }
 
-/// Values as they are sent.
+/// Values in the form in which they are sent.
 #[derive(Default)]
 struct Values {
     count: usize,
@@ -46,9 +46,9 @@ impl Values {
 }
 
 impl SharedScript {
-    /// Whether a call can share a script with others.
+    /// Returns whether a call can share a script with others.
     pub(super) fn takes(call: &Call<'_>) -> bool {
-        ptr::eq(call.script, &*ACQUIRE) || ptr::eq(call.script, &*RELEASE)
+        ptr::eq(call.script, &*ACQUIRE_LEAN) || ptr::eq(call.script, &*RELEASE)
     }
 
     /// Adds a call that it [`takes`](Self::takes).
@@ -61,7 +61,7 @@ impl SharedScript {
         }
         self.calls += 1;
         call.keys.iter().for_each(|key| self.keys.add(key));
-        call.args.lean.iter().for_each(|arg| self.args.add(arg));
+        call.args.iter().for_each(|arg| self.args.add(arg));
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -89,8 +89,8 @@ impl SharedScript {
     }
 }
 
-/// Returns the answer to each of so many calls. None for each if they were refused as a whole, which
-/// may be due to only one of them.
+/// Returns the answer to each of the calls. All are None if the server refused the script, which may be
+/// due to only one call.
 pub(super) fn answers(calls: usize, answer: Value) -> Result<Vec<Option<Value>>> {
     match answer {
         Value::Array(answers) if answers.len() == calls => {

@@ -1,23 +1,23 @@
-//! Which keys cannot be stored as they are: those whose name would be that of an index or of a fence
-//! counter, of the same prefix or of one that is nested with it.
+//! Finds the keys that cannot be stored as they are, because their name would be that of an index or
+//! of a fence counter, of the same prefix or of a nested one.
 //!
-//! Two prefixes are nested if one goes on after the other and a colon: with `syncguard` and
-//! `syncguard:billing` on one server, the key `billing:id:…` of the first is stored where the second
-//! has its indexes. Which other prefixes there are is not known, so every key that looks like an
-//! entry of some prefix counts. All others stay as they are, as other implementations of the format
-//! store them so.
+//! Two prefixes are nested if one is the other, a colon and more. With `syncguard` and
+//! `syncguard:billing` on one server, the key `billing:id:…` of the first prefix would be stored where
+//! the second has its indexes. Other prefixes are not known here, so this finds every key that could be
+//! an entry of any prefix. All other keys are stored as they are, because other implementations of the
+//! format store them so.
 
 use super::keys::{FENCE, INDEX, is_allowed, separator};
 use crate::lock::LockId;
 use crate::lock::id::LOCK_ID_LENGTH;
 
-/// Whether `prefix:key` may be the name of another kind of entry.
+/// Returns whether `prefix:key` may be the name of another kind of entry.
 pub(super) fn could_meet_another_kind(prefix: &str, key: &str) -> bool {
     is_index(prefix, key) || is_counter(prefix, key)
 }
 
-/// `id:…` of this prefix, `nested:id:…` of one that is nested in it, or, under a prefix that ends with
-/// `id`, a lockId of the prefix before that.
+/// Returns whether the key may name an index: `id:…` of this prefix, `nested:id:…` of a prefix that is
+/// nested in this one, or, under a prefix that ends with `id`, a lockId of the prefix before that.
 fn is_index(prefix: &str, key: &str) -> bool {
     let Some((before, lock_id)) = key
         .len()
@@ -37,9 +37,10 @@ fn is_index(prefix: &str, key: &str) -> bool {
     nested.is_some_and(can_be_nested) && is_lock_id(lock_id)
 }
 
-/// `fence:prefix:…`, or `nested:fence:prefix:nested:…`.
+/// Returns whether the key may name a fence counter: `fence:prefix:…`, or
+/// `nested:fence:prefix:nested:…`.
 fn is_counter(prefix: &str, key: &str) -> bool {
-    // A prefix has no `fence:` in it, so only the first one can follow a prefix.
+    // A prefix does not contain `fence:`, so only the first one can follow a prefix.
     let Some((before, counted)) = key.split_once(FENCE) else {
         return false;
     };
@@ -60,7 +61,7 @@ fn is_counter(prefix: &str, key: &str) -> bool {
     }
 }
 
-/// Whether there can be a prefix that goes on so after another one.
+/// Returns whether a prefix may consist of another one, a colon, and this.
 fn can_be_nested(rest: &str) -> bool {
     !rest.is_empty() && !rest.ends_with(':') && is_allowed(rest)
 }
@@ -84,7 +85,7 @@ mod tests {
             ("syncguard", format!("id:{ID}")),
             ("syncguard", "fence:syncguard:x".to_owned()),
             ("", "fence:x".to_owned()),
-            // Of a prefix that is nested in this one.
+            // Entries of a prefix that is nested in this one.
             ("syncguard", format!("billing:id:{ID}")),
             ("syncguard", format!("a:b:id:{ID}")),
             ("syncguard", format!(":a:id:{ID}")),
@@ -96,10 +97,10 @@ mod tests {
             ("syncguard", "a:b:fence:syncguard:a:b:c".to_owned()),
             ("", "a:fence:a:x".to_owned()),
             ("é", "ü:fence:é:ü:x".to_owned()),
-            // In a cluster, of one that has the tag.
+            // Entries in a cluster, of a prefix that contains the tag.
             ("app:{bdz}", format!("x:id:{ID}")),
             ("app:{bdz}", "x:fence:app:{bdz}:x:y".to_owned()),
-            // Of a prefix that this one is nested in.
+            // Entries of a prefix in which this one is nested.
             ("syncguard:id", ID.to_owned()),
             ("id", ID.to_owned()),
         ] {
@@ -129,7 +130,7 @@ mod tests {
             ("syncguard", "billing:fence:syncguard:billing".to_owned()),
             ("syncguard", "billing:fence:syncguard:billing:".to_owned()),
             ("syncguard", "billingfence:syncguard:billing:x".to_owned()),
-            // No prefix ends with a colon or has a fence in it.
+            // No prefix ends with a colon or contains `fence`.
             ("syncguard", format!("::id:{ID}")),
             ("syncguard", "a::fence:syncguard:a::x".to_owned()),
             ("syncguard", format!("a:fence:id:{ID}")),
@@ -146,7 +147,7 @@ mod tests {
         space.lock_key(&Key::new(key).unwrap()).unwrap()
     }
 
-    /// Whether a name is that of an index or a fence counter of this prefix.
+    /// Returns whether this is the name of an index or a fence counter of this prefix.
     fn is_other_kind(space: &Keyspace, prefix: &str, name: &str) -> bool {
         let Some(rest) = name.strip_prefix(space.start()) else {
             return false;
@@ -158,7 +159,7 @@ mod tests {
                 .is_some_and(|key| !key.is_empty())
     }
 
-    /// What keys of nested prefixes could be made of.
+    /// A part of a key of nested prefixes.
     const PART: &str = "(fence|id|a|b|é|syncguard|\\{t\\}||[a-zA-Z0-9_-]{22})";
 
     proptest! {
@@ -186,8 +187,8 @@ mod tests {
                 let name = lock_key(space, &key);
                 let is_plain = name == format!("{}{key}", space.start());
                 for (other, other_space) in [&shorter, &longer].into_iter().zip(&spaces) {
-                    // A hash may look like the lockId of a prefix that ends with `id`, but nobody can
-                    // choose it so that it is one.
+                    // A hash may look like a lockId under a prefix that ends with `id`, but nobody can
+                    // choose a key so that it equals one.
                     if is_plain || prefix == other {
                         prop_assert!(
                             !is_other_kind(other_space, other, &name),

@@ -13,7 +13,7 @@ const BUDGET: KeyBudget = KeyBudget {
     reserve_bytes: 26,
 };
 
-/// How the names of fence counters and of indexes go on.
+/// The parts of the names of fence counters and of indexes that follow the prefix.
 pub(super) const FENCE: &str = "fence:";
 pub(super) const INDEX: &str = "id:";
 
@@ -23,7 +23,7 @@ struct LockKeys {
     fence: String,
 }
 
-/// All names of a lock, in one piece: they are made for every request.
+/// All names of a lock, in one allocation, because every request makes them.
 #[derive(Debug)]
 pub(crate) struct Names {
     text: String,
@@ -49,21 +49,21 @@ impl Names {
 #[derive(Debug)]
 pub(crate) struct Keyspace {
     prefix: String,
-    /// What every key starts with as long as it is short enough.
+    /// The start of every name that is not shortened.
     start: String,
-    /// What a client library in front of us would have put before every key; outside all rules.
+    /// The prefix that the user's Redis client puts before every key. The limits do not count it.
     outer: String,
 }
 
 impl Keyspace {
-    /// The prefix must be one that [`checked`] has returned, perhaps with a tag after it.
+    /// The prefix must come from [`checked`]. A tag may follow it.
     pub(crate) fn new(prefix: &str, outer: &str) -> Result<Self> {
         let keyspace = Self {
             start: format!("{outer}{prefix}{}", separator(prefix)),
             prefix: prefix.to_owned(),
             outer: outer.to_owned(),
         };
-        // A prefix that is too long should be told now, not at the first operation.
+        // Report a prefix that is too long now, and not at the first operation.
         let longest = "k".repeat(crate::lock::key::MAX_KEY_LENGTH_BYTES);
         keyspace.lock_keys(&Key::new(&longest)?)?;
         Ok(keyspace)
@@ -110,7 +110,7 @@ impl Keyspace {
         Ok(self.lock_keys(key)?.lock)
     }
 
-    /// Whether its names are just put together, as most are.
+    /// Whether the names of this key need neither a hash nor a check, which holds for most keys.
     fn is_plain(&self, key: &str) -> bool {
         self.outer.is_empty()
             && self.is_short(self.start.len() + key.len())
@@ -129,12 +129,12 @@ impl Keyspace {
         Ok(self.outside(index))
     }
 
-    /// What the names of indexes start with, unless they are shortened.
+    /// The start of the names of indexes that are not shortened.
     pub(crate) fn index_start(&self) -> String {
         format!("{}{INDEX}", self.start)
     }
 
-    /// What the names of all entries start with.
+    /// The start of the names of all entries.
     pub(crate) fn start(&self) -> &str {
         &self.start
     }
@@ -153,7 +153,7 @@ impl Keyspace {
     }
 }
 
-/// The prefix as it is used, if it may be.
+/// Returns the prefix as it is stored. Fails if a lock under it could have the name of a fence counter.
 pub(crate) fn checked(prefix: &str) -> Result<String> {
     let prefix = nfc(prefix.trim_end_matches(':')).into_owned();
     if !is_allowed(&prefix) {
@@ -164,12 +164,12 @@ pub(crate) fn checked(prefix: &str) -> Result<String> {
     Ok(prefix)
 }
 
-/// Whether counters of another prefix cannot be taken for locks of this one.
+/// Whether counters of other prefixes cannot have the names of locks of this one.
 pub(super) fn is_allowed(prefix: &str) -> bool {
     !prefix.contains(FENCE) && !prefix.ends_with("fence")
 }
 
-/// What stands between a prefix and a key.
+/// The separator between a prefix and a key.
 pub(crate) fn separator(prefix: &str) -> &'static str {
     if prefix.is_empty() { "" } else { ":" }
 }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn as_specified() {
+    fn names_are_those_of_the_specification() {
         assert_eq!(
             keys("syncguard", "resource:123"),
             LockKeys {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_look_like_ours_are_hashed() {
+    fn keys_that_name_another_entry_are_hashed() {
         for key in ["fence:syncguard:x", "id:AAAAAAAAAAAAAAAAAAAAAA"] {
             let keys = keys("syncguard", key);
             assert_eq!(keys.lock.len(), "syncguard:".len() + 22);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_meet_nothing_of_ours_stay_as_they_are() {
+    fn other_keys_are_stored_as_they_are() {
         for key in ["fences", "fence:north", "fence:syncguardian:x", "id:42"] {
             assert_eq!(keys("syncguard", key).lock, format!("syncguard:{key}"));
         }
@@ -236,9 +236,8 @@ mod tests {
         "((fence:|id:|syncguard:|\\{t\\}:|a:|é:|[a-z]){1,4}|(a:)?id:[a-zA-Z0-9_-]{21,23})";
 
     proptest! {
-        /// The short way and the specified way lead to the same names.
         #[test]
-        fn as_made_step_by_step(prefix in "[a-zé:]{0,4}", repeat in 1usize..300, key in "[a-zé]{1,2}") {
+        fn plain_names_are_those_of_the_specification(prefix in "[a-zé:]{0,4}", repeat in 1usize..300, key in "[a-zé]{1,2}") {
             let prefix = prefix.repeat(repeat);
             let key = key.repeat(repeat.min(120));
             let prefix = prefix.trim_end_matches(':');

@@ -1,8 +1,8 @@
-//! Which names a lock has, and in which shard of a cluster they are.
+//! Spreads the locks of a prefix over the shards of a cluster.
 //!
-//! A script can touch only keys of one slot. So a prefix with a `{tag}` has all its locks in one
-//! shard, as has a server that is no cluster. Any other prefix is spread over the tags: the key
-//! decides which, and a lockId tells it to those who have no key.
+//! A script can only use keys of one slot. So a prefix with a `{tag}` has all its locks in one shard,
+//! and so has a server that is not part of a cluster. Any other prefix is spread over 16 tags. The key
+//! of a lock decides its tag, and the lockId contains the number of the tag.
 
 use super::keys::{Keyspace, checked, separator};
 use super::slots::{TAGS, hash_tag, slot_of, tag_of};
@@ -11,14 +11,14 @@ use crate::lock::{Key, LockId};
 
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// By their shards: one, or one for each tag.
+    /// The names of each shard: one shard, or one for each tag.
     spaces: Vec<Keyspace>,
     prefix: String,
     outer: String,
 }
 
 impl Layout {
-    /// `outer` is what a client library in front of us would have put before every key.
+    /// `outer` is the prefix that the user's Redis client puts before every key.
     pub(crate) fn new(prefix: &str, cluster: bool, outer: &str) -> Result<Self> {
         let prefix = checked(prefix)?;
         let has_tag = hash_tag(&format!("{outer}{prefix}")).is_some();
@@ -45,7 +45,7 @@ impl Layout {
         }
     }
 
-    /// Where a lock with this id is, if it is one of this layout.
+    /// Returns the shard of a lock with this id. It may be wrong if another layout made the id.
     pub(crate) fn of_lock_id(&self, lock_id: LockId) -> (usize, &Keyspace) {
         match &*self.spaces {
             [space] => (0, space),
@@ -65,35 +65,36 @@ impl Layout {
         &self.spaces
     }
 
-    /// The slot of each shard, for a cluster.
+    /// Returns the slot of each shard, for a cluster.
     pub(crate) fn slots(&self) -> Vec<u16> {
         let slot = |space: &Keyspace| slot_of(space.start());
         self.spaces.iter().map(slot).collect()
     }
 
-    /// What the names of all shards start with.
+    /// Returns the common start of the names in all shards.
     fn start(&self) -> String {
         format!("{}{}{}", self.outer, self.prefix, separator(&self.prefix))
     }
 
-    /// How the names of a shard go on.
+    /// Returns what follows [`start`](Self::start) in all names of a shard.
     pub(crate) fn tail(&self, shard: &Keyspace) -> String {
         shard.start()[self.start().len()..].to_owned()
     }
 
-    /// How the names of fence counters go on in a shard, before its tail; unless they are shortened.
+    /// Returns what follows the start and tail of a shard in the names of fence counters, before the
+    /// tail is repeated. Shortened names differ.
     pub(crate) fn fence_start(&self) -> String {
         format!("fence:{}{}", self.prefix, separator(&self.prefix))
     }
 
-    /// Whether the lock of the user's key `key` is stored under `name`, to be put after the start.
+    /// Returns whether the lock of the user's key `key` is stored under the start and `name`.
     pub(crate) fn is_name_of(&self, name: &str, key: &str) -> bool {
         let lock = Key::new(key).and_then(|key| self.of_key(&key).1.lock_key(&key));
         lock.is_ok_and(|lock| lock.strip_prefix(&self.start()) == Some(name))
     }
 }
 
-/// The prefix of the names with this tag.
+/// Returns the prefix of the names with this tag.
 fn tagged(prefix: &str, outer: &str, tag: &str) -> Result<String> {
     let tagged = format!("{prefix}{}{{{tag}}}", separator(prefix));
     if hash_tag(&format!("{outer}{tagged}")) != Some(tag) {
@@ -162,7 +163,6 @@ mod tests {
     }
 
     proptest! {
-        /// Also those that are too long, or look like something else of ours.
         #[test]
         fn all_names_of_a_lock_share_a_slot(
             prefix in "[a{}:]{0,6}",

@@ -1,10 +1,10 @@
-//! What is stored and how it is asked for. Pure.
+//! The stored format, and the scripts that read and write it. Pure.
 //!
-//! [`keys`] and [`json`] are names and data, [`collisions`] which keys cannot be names, [`layout`] where in a cluster they are, [`scripts`] the
-//! operations (each is one Lua script, so it is atomic), [`reply`] their answers.
+//! - [`keys`] makes the names of a lock's entries. [`collisions`] finds the keys that need another name.
+//! - [`layout`] and [`slots`] spread the names over a cluster.
+//! - [`scripts`] has the operations, and [`reply`] reads their answers.
 
 mod collisions;
-pub(super) mod json;
 pub(super) mod keys;
 pub(super) mod layout;
 pub(super) mod reply;

@@ -1,4 +1,4 @@
-//! What the scripts answer.
+//! Reads the answers of the scripts.
 
 use std::time::Duration;
 
@@ -6,7 +6,6 @@ use redis::{FromRedisValue, Value};
 use serde::Deserialize;
 
 use super::layout::Layout;
-use super::scripts::Form;
 use crate::backend::redis::error;
 use crate::backend::{
     AcquireOutcome, ExtendOutcome, Holder, LockRecord, Miss, Page, ReleaseOutcome,
@@ -15,64 +14,58 @@ use crate::error::{Error, Result};
 use crate::lock::ttl::MAX_TTL_MS;
 use crate::lock::{Fence, HolderLabel, LockId};
 
-pub(crate) fn acquired(form: Form, reply: Value) -> Result<AcquireOutcome> {
-    if form == Form::Documented && number(&reply) == Some(0) {
+/// Reads the documented answer to an acquire.
+pub(crate) fn acquired(reply: Value) -> Result<AcquireOutcome> {
+    if number(&reply) == Some(0) {
         return Ok(AcquireOutcome::Locked(None));
     }
-    // If this cannot be read there may be a lock all the same.
-    let decided = match &reply {
-        Value::Array(fields) => decided(form, fields),
+    let outcome = match fields(&reply) {
+        [decision, fence, expires_at_ms] if number(decision) == Some(1) => {
+            let fence = read::<String>(fence.clone()).and_then(|fence| Fence::parse(&fence));
+            granted(fence, expires_at_ms)
+        }
+        [decision, left_ms, expires_at_ms, label] if number(decision) == Some(0) => {
+            locked(left_ms, expires_at_ms, Some(label))
+        }
         _ => Err(error::unexpected_reply()),
     };
-    decided.map_err(Error::outcome_unknown)
+    // An answer that cannot be read may have granted the lock.
+    outcome.map_err(Error::outcome_unknown)
 }
 
-fn decided(form: Form, fields: &[Value]) -> Result<AcquireOutcome> {
-    let integer = |value: &Value| number(value).ok_or_else(error::unexpected_reply);
-    let (fence, expires_at_ms) = match (form, fields) {
-        (Form::Lean, [left_ms, expires_at_ms, label @ ..])
-            if integer(left_ms)? < 0 && label.len() <= 1 =>
-        {
-            return Ok(locked(
-                integer(left_ms)?,
-                integer(expires_at_ms)?,
-                label.first(),
-            ));
+/// Reads the lean answer to an acquire.
+pub(crate) fn acquired_lean(reply: Value) -> Result<AcquireOutcome> {
+    let is_negative = |value: &Value| number(value).is_some_and(|number| number < 0);
+    let outcome = match fields(&reply) {
+        [left_ms, expires_at_ms, label @ ..] if is_negative(left_ms) && label.len() <= 1 => {
+            locked(left_ms, expires_at_ms, label.first())
         }
-        (Form::Lean, [fence, expires_at_ms]) => (
-            Fence::from_stored(integer(fence)?.unsigned_abs())?,
-            expires_at_ms,
-        ),
-        (Form::Documented, [decision, left_ms, expires_at_ms, label])
-            if number(decision) == Some(0) =>
-        {
-            return Ok(locked(
-                integer(left_ms)?,
-                integer(expires_at_ms)?,
-                Some(label),
-            ));
+        [fence, expires_at_ms] => {
+            let fence = integer(fence).and_then(|fence| Fence::from_stored(fence.unsigned_abs()));
+            granted(fence, expires_at_ms)
         }
-        (Form::Documented, [decision, fence, expires_at_ms]) if number(decision) == Some(1) => (
-            Fence::parse(&read::<String>(fence.clone())?)?,
-            expires_at_ms,
-        ),
-        _ => return Err(error::unexpected_reply()),
+        _ => Err(error::unexpected_reply()),
     };
+    outcome.map_err(Error::outcome_unknown)
+}
+
+fn granted(fence: Result<Fence>, expires_at_ms: &Value) -> Result<AcquireOutcome> {
+    let expires_at_ms = u64::try_from(integer(expires_at_ms)?);
     Ok(AcquireOutcome::Acquired {
-        fence,
-        expires_at_ms: u64::try_from(integer(expires_at_ms)?)
-            .map_err(|_| error::unexpected_reply())?,
+        fence: fence?,
+        expires_at_ms: expires_at_ms.map_err(|_| error::unexpected_reply())?,
     })
 }
 
-fn locked(left_ms: i64, expires_at_ms: i64, label: Option<&Value>) -> AcquireOutcome {
+/// `left_ms` may be negative: its sign says nothing.
+fn locked(left_ms: &Value, expires_at_ms: &Value, label: Option<&Value>) -> Result<AcquireOutcome> {
     let label: Option<String> = label.and_then(|label| read(label.clone()).ok());
-    AcquireOutcome::Locked(Some(Holder {
-        free_in: Duration::from_millis(left_ms.unsigned_abs().min(MAX_TTL_MS)),
-        // Whatever somebody else may have stored as its end.
-        expires_at_ms: expires_at_ms.unsigned_abs(),
+    Ok(AcquireOutcome::Locked(Some(Holder {
+        free_in: Duration::from_millis(integer(left_ms)?.unsigned_abs().min(MAX_TTL_MS)),
+        // Other programs may have stored any number here.
+        expires_at_ms: integer(expires_at_ms)?.unsigned_abs(),
         label: label.and_then(|label| HolderLabel::from_stored(&label)),
-    }))
+    })))
 }
 
 pub(crate) fn released(reply: Value) -> Result<ReleaseOutcome> {
@@ -104,7 +97,7 @@ fn missed(code: Option<i64>) -> Result<Miss> {
 pub(crate) enum Presence {
     Locked,
     Free,
-    /// Expired long ago, and still there.
+    /// The lock expired long ago, and is still stored.
     Stale(LockId),
 }
 
@@ -122,7 +115,7 @@ pub(crate) fn presence(reply: Value) -> Result<Presence> {
     }
 }
 
-pub(crate) fn taken_away(reply: Value) -> Result<bool> {
+pub(crate) fn force_released(reply: Value) -> Result<bool> {
     match number(&reply) {
         Some(1) => Ok(true),
         Some(0) => Ok(false),
@@ -130,7 +123,7 @@ pub(crate) fn taken_away(reply: Value) -> Result<bool> {
     }
 }
 
-/// As stored. Fields that others may have added are left alone.
+/// The stored JSON of a lock. Other programs may have added fields.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {
@@ -139,7 +132,7 @@ struct Stored {
     acquired_at_ms: f64,
     key: String,
     fence: String,
-    /// Others may have stored anything under this name.
+    /// Other programs may have stored any value here.
     #[serde(default)]
     holder_label: serde_json::Value,
 }
@@ -154,14 +147,14 @@ pub(crate) fn found(reply: Value) -> Result<Option<LockRecord>> {
 fn record(json: &[u8]) -> Result<LockRecord> {
     let not_a_lock = || {
         Error::internal(
-            "What is stored under this key is not a lock: something else writes under keyPrefix",
+            "The value under this key is not a lock: something else writes under keyPrefix",
         )
     };
     let stored: Stored = serde_json::from_slice(json).map_err(|_| not_a_lock())?;
     Ok(LockRecord {
         lock_id: LockId::parse(&stored.lock_id).map_err(|_| not_a_lock())?,
         key: stored.key,
-        // A float becomes the nearest integer that there is.
+        // The conversion rounds, and limits what does not fit.
         expires_at_ms: stored.expires_at_ms as u64,
         acquired_at_ms: stored.acquired_at_ms as u64,
         fence: Fence::parse(&stored.fence)?,
@@ -172,7 +165,7 @@ fn record(json: &[u8]) -> Result<LockRecord> {
     })
 }
 
-/// Of what was found under our names, those that really are locks.
+/// Reads a page of a list. Skips what was stored under a lock's name and is none.
 pub(crate) fn page(reply: Value, layout: &Layout) -> Result<Page> {
     let mut values = read::<Vec<Vec<u8>>>(reply)?.into_iter();
     let next = values.next().ok_or_else(error::unexpected_reply)?;
@@ -191,7 +184,7 @@ pub(crate) fn page(reply: Value, layout: &Layout) -> Result<Page> {
     })
 }
 
-/// The next cursor, and prefixes that were found. Those that are no text cannot be ours.
+/// Returns the next cursor, and the prefixes that were found. A prefix that is no text cannot be ours.
 pub(crate) fn prefixes(reply: Value) -> Result<(String, Vec<String>)> {
     let mut values = read::<Vec<Vec<u8>>>(reply)?.into_iter();
     let next = values.next().ok_or_else(error::unexpected_reply)?;
@@ -208,7 +201,19 @@ pub(crate) fn text(reply: Value) -> Result<String> {
     read(reply)
 }
 
-/// Some clients make texts of all numbers.
+/// Returns the values of an array. Empty for any other reply.
+fn fields(reply: &Value) -> &[Value] {
+    match reply {
+        Value::Array(fields) => fields,
+        _ => &[],
+    }
+}
+
+fn integer(value: &Value) -> Result<i64> {
+    number(value).ok_or_else(error::unexpected_reply)
+}
+
+/// Returns a number. Some clients turn all numbers into texts.
 fn number(reply: &Value) -> Option<i64> {
     match reply {
         Value::Int(number) => Some(*number),
@@ -245,7 +250,7 @@ mod tests {
             Value::Array(vec![Value::Int(1), fence(), Value::Nil]),
             Value::Array(vec![Value::Int(1), too_large(), Value::Int(3)]),
         ] {
-            let error = acquired(Form::Documented, no_grant).unwrap_err();
+            let error = acquired(no_grant).unwrap_err();
             assert!(error.outcome_unknown);
         }
         for no_grant in [
@@ -256,14 +261,14 @@ mod tests {
             Value::Array(vec![Value::Int(1), fence(), Value::Int(3)]),
             Value::Array(vec![too_large(), Value::Int(3)]),
         ] {
-            let error = acquired(Form::Lean, no_grant).unwrap_err();
+            let error = acquired_lean(no_grant).unwrap_err();
             assert!(error.outcome_unknown);
         }
         for nonsense in [nonsense(), Value::Nil, Value::Int(2), Value::Array(vec![])] {
             assert!(released(nonsense.clone()).is_err());
             assert!(extended(nonsense.clone()).is_err());
             assert!(presence(nonsense.clone()).is_err());
-            assert!(taken_away(nonsense).is_err());
+            assert!(force_released(nonsense).is_err());
         }
         assert!(extended(Value::Int(1)).is_err());
         assert!(extended(Value::Array(vec![Value::Int(0), Value::Int(5)])).is_err());
@@ -274,12 +279,9 @@ mod tests {
     #[test]
     fn numbers_may_be_texts() {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        assert_eq!(
-            acquired(Form::Documented, text("0")).unwrap(),
-            AcquireOutcome::Locked(None)
-        );
+        assert_eq!(acquired(text("0")).unwrap(), AcquireOutcome::Locked(None));
         let parts = vec![text("1"), text("000000000000007"), text("1700000000000")];
-        let granted = acquired(Form::Documented, Value::Array(parts)).unwrap();
+        let granted = acquired(Value::Array(parts)).unwrap();
         assert!(matches!(
             granted,
             AcquireOutcome::Acquired { fence, expires_at_ms: 1_700_000_000_000 } if fence.value() == 7
@@ -301,7 +303,7 @@ mod tests {
                 expires_at_ms: 7,
                 label: None,
             };
-            let locked = acquired(Form::Lean, reply).unwrap();
+            let locked = acquired_lean(reply).unwrap();
             assert_eq!(locked, AcquireOutcome::Locked(Some(holder)));
         }
     }
@@ -309,7 +311,8 @@ mod tests {
     #[test]
     fn a_refusal_may_name_the_holder() {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        let label_of = |form, fields: &[Value]| match acquired(form, Value::Array(fields.to_vec()))
+        type Reader = fn(Value) -> Result<AcquireOutcome>;
+        let label_of = |reader: Reader, fields: &[Value]| match reader(Value::Array(fields.into()))
         {
             Ok(AcquireOutcome::Locked(Some(holder))) => {
                 assert_eq!(holder.free_in, Duration::from_millis(5));
@@ -322,17 +325,17 @@ mod tests {
         for (stored, label) in [("web-1:42", Some("web-1:42")), ("a\nb", None), ("", None)] {
             let label = label.and_then(HolderLabel::from_stored);
             let lean = [Value::Int(-5), seven.clone(), text(stored)];
-            assert_eq!(label_of(Form::Lean, &lean), label);
+            assert_eq!(label_of(acquired_lean, &lean), label);
             let documented = [Value::Int(0), five.clone(), seven.clone(), text(stored)];
-            assert_eq!(label_of(Form::Documented, &documented), label);
+            assert_eq!(label_of(acquired, &documented), label);
         }
         // A grant has none, and nothing comes after it.
-        for form in [Form::Lean, Form::Documented] {
+        for reader in [acquired_lean, acquired] {
             let grant = vec![Value::Int(1), five.clone(), seven.clone(), text("web-1:42")];
-            assert!(acquired(form, Value::Array(grant)).is_err());
+            assert!(reader(Value::Array(grant)).is_err());
         }
         let grant = vec![Value::Int(1), seven.clone(), text("web-1:42")];
-        assert!(acquired(Form::Lean, Value::Array(grant)).is_err());
+        assert!(acquired_lean(Value::Array(grant)).is_err());
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! The slots of a cluster, and the tags that locks are spread over.
+//! The slots of a cluster, and the tags over which locks are spread.
 
-/// As Redis Cluster has them.
+/// The number of slots in every Redis Cluster.
 const SLOTS: u16 = 16384;
 
-/// One in each sixteenth of the slots. Never to be changed: locks and fence counters are stored
-/// under them, and a lockId holds the number of its tag.
+/// One tag in each sixteenth of the slots. Never change them: locks and fence counters are stored under
+/// them, and a lockId contains the number of its tag.
 ///
-/// Their distances are not quite equal: so each master of a cluster of 2, 3, 4, 5, 6, 8 or 16 has
-/// its share of the keys, give or take a fifth.
+/// The distances between them differ a little, so that each master of a cluster of 2, 3, 4, 5, 6, 8 or
+/// 16 masters has its share of the keys within a fifth.
 pub(crate) const TAGS: [&str; 16] = [
     "05t", "1od", "2mz", "3z0", "41m", "51w", "63i", "7xz", "82u", "9gd", "a4f", "bdz", "c6z",
     "dd4", "eet", "ff0",
@@ -23,8 +23,8 @@ const TAG_SLOTS: [u16; TAGS.len()] = {
     slots
 };
 
-/// The number of the tag for a user's key: the one that is nearest to where the key itself would
-/// lie, so that a master has about as many of the keys as of the slots.
+/// Returns the number of the tag for a user's key. It is the tag nearest to the slot of the key itself,
+/// so that a master's share of the keys is about its share of the slots.
 pub(crate) fn tag_of(key: &str) -> usize {
     let slot = hash(key.as_bytes());
     TAG_SLOTS
@@ -33,12 +33,12 @@ pub(crate) fn tag_of(key: &str) -> usize {
         .count()
 }
 
-/// The slot of a key as it is stored.
+/// Returns the slot of a stored key.
 pub(crate) fn slot_of(key: &str) -> u16 {
     hash(hash_tag(key).unwrap_or(key).as_bytes())
 }
 
-/// The part of a key that decides its slot, if it is not the whole key.
+/// Returns the part of a key that decides its slot. None if the whole key does.
 pub(crate) fn hash_tag(key: &str) -> Option<&str> {
     let (_, rest) = key.split_once('{')?;
     let (tag, _) = rest.split_once('}')?;
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn slots_are_those_of_redis() {
-        // CLUSTER KEYSLOT of a server.
+        // A server answered these to CLUSTER KEYSLOT.
         for (key, slot) in [
             ("123456789", 12739),
             ("foo{hash_tag}", 2515),
@@ -110,7 +110,6 @@ mod tests {
         }
     }
 
-    /// Locks of everybody are stored by it.
     #[test]
     fn keys_stay_with_their_tags() {
         for (key, tag) in [("a", "f"), ("orders:42", "b"), ("é", "a")] {

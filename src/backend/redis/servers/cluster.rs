@@ -1,4 +1,4 @@
-//! Finding the master that has a slot.
+//! Finds the master that has a slot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,24 +15,24 @@ use crate::backend::redis::config::Node;
 use crate::backend::redis::error;
 use crate::error::{Error, Result};
 
-/// For how long an answer is used without asking again.
-const FRESH: Duration = Duration::from_secs(1);
+/// How long a known owner is used without asking again.
+const OWNER_TTL: Duration = Duration::from_secs(1);
 
 pub(crate) struct Cluster {
-    /// Some of its nodes, to start with.
+    /// The configured nodes. The others are found through them.
     seeds: Vec<Node>,
-    /// The slot of each shard that locks are in.
+    /// The slot of each shard.
     slots: Vec<u16>,
     nat: Nat,
     known: Mutex<Known>,
-    /// One asks for all.
+    /// Held by the shard that asks. Its answer serves the shards that wait.
     asking: tokio::sync::Mutex<()>,
 }
 
-/// What the cluster told us last.
+/// What the cluster answered last.
 struct Known {
     masters: Vec<Node>,
-    /// The owner of each shard, until it was used.
+    /// The owner of each shard, and since when it is known. Removed when it is used.
     owners: Vec<Option<(Node, Instant)>>,
 }
 
@@ -51,14 +51,14 @@ impl Cluster {
         }
     }
 
-    /// Connects to the master that has this shard, together with other shards that it has.
+    /// Connects to the master that has this shard. The shards of one master share the connection.
     pub(super) async fn connect(
         &self,
         shard: usize,
         dialer: &Dialer,
         limit: Duration,
     ) -> Result<Arc<Server>> {
-        if let Some(node) = self.told(shard)
+        if let Some(node) = self.take_known_owner(shard)
             && let Ok(Ok(server)) = timeout(limit, dialer.reach(&node)).await
         {
             return Ok(server);
@@ -67,7 +67,7 @@ impl Cluster {
         dialer.reach(&owner).await
     }
 
-    /// A server said that this shard is at `address` now.
+    /// Notes that this shard is at `address` now, as a server said.
     pub(crate) fn moved(&self, shard: usize, address: &str) {
         if let Some(node) = self.node(address)
             && let Some(owner) = self.known.lock().owners.get_mut(shard)
@@ -76,24 +76,24 @@ impl Cluster {
         }
     }
 
-    /// From `host:port`; the host may be an IPv6 address. An empty host would be the one that
-    /// answered, which is found by asking again.
+    /// Reads `host:port`, in which the host may be an IPv6 address. None for an empty host, which means
+    /// the server that answered: asking again finds it.
     pub(super) fn node(&self, address: &str) -> Option<Node> {
         let (host, port) = address.rsplit_once(':')?;
         let port = port.parse().ok()?;
         (!host.is_empty()).then(|| self.nat.node(host, port))
     }
 
-    /// What is known of a shard. It is used once: if it was wrong, the next caller asks.
-    fn told(&self, shard: usize) -> Option<Node> {
+    /// Takes the known owner of a shard, so that the next caller asks if this one was wrong.
+    fn take_known_owner(&self, shard: usize) -> Option<Node> {
         let (node, since) = self.known.lock().owners.get_mut(shard)?.take()?;
-        (since.elapsed() < FRESH).then_some(node)
+        (since.elapsed() < OWNER_TTL).then_some(node)
     }
 
     async fn owner(&self, shard: usize, dialer: &Dialer, limit: Duration) -> Result<Node> {
         let _asking = self.asking.lock().await;
-        // Another may have asked meanwhile.
-        if let Some(node) = self.told(shard) {
+        // Another shard may have asked meanwhile.
+        if let Some(node) = self.take_known_owner(shard) {
             return Ok(node);
         }
         let candidates = self.candidates(dialer);
@@ -112,12 +112,13 @@ impl Cluster {
             }
         }
         let owner = known.owners.get_mut(shard).and_then(Option::take);
-        let nobody = || Error::unavailable("No server of the Redis Cluster has our slot");
-        owner.map(|(node, _)| node).ok_or_else(nobody)
+        let no_owner =
+            || Error::unavailable("No server of the Redis Cluster has the slot of this lock");
+        owner.map(|(node, _)| node).ok_or_else(no_owner)
     }
 
-    /// Who may know. Those that are connected come first, as they answer at once; but not always in
-    /// the same order, as one that is cut off from the others may be wrong.
+    /// Returns the nodes to ask. Connected ones come first, because they answer at once, but in a random
+    /// order, because one that is cut off from the others may be wrong.
     fn candidates(&self, dialer: &Dialer) -> Vec<Node> {
         let mut candidates = dialer.connected();
         candidates.shuffle(&mut rand::rng());
@@ -155,7 +156,7 @@ impl Cluster {
         let mut master = master.into_iter();
         let host: Option<String> = read(master.next().unwrap_or(Value::Nil))?;
         let port: u16 = read(master.next().unwrap_or(Value::Nil))?;
-        // A node that does not know its own address means: the one you reached me at.
+        // A node that does not know its own address means the one at which it was reached.
         let master = match (host.as_deref(), asked) {
             (None | Some("" | "?"), Node::Tcp { host, .. }) => Node::tcp(host, port),
             (None | Some("" | "?"), Node::Unix { .. }) => return Err(error::unexpected_reply()),

@@ -1,4 +1,4 @@
-//! How a connection is made.
+//! Connects to a server: the socket, TLS, the greeting, and why it failed.
 
 use std::future::pending;
 use std::io;
@@ -13,8 +13,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::failure;
-use super::pool::Pool;
-use super::server::Server;
+use super::server::{Pool, Server};
 use crate::backend::Warnings;
 use crate::backend::credentials::CredentialsProvider;
 use crate::backend::redis::config::{Login, Node};
@@ -26,7 +25,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::net::event_loop::EventLoop;
 use crate::net::socket::{Socket, Stream};
 
-/// A TLS handshake that takes longer makes us ask whether the server speaks TLS at all.
+/// After this time in a TLS handshake, the dialer checks whether the server speaks TLS at all.
 const SLOW_HANDSHAKE: Duration = Duration::from_secs(1);
 
 /// How to connect to a server of the deployment.
@@ -36,16 +35,16 @@ pub(crate) struct Dialer {
     pub(crate) tls: Option<Tls>,
     pub(crate) family: Option<u8>,
     pub(crate) operation_timeout: Duration,
-    /// Whether servers are to push what happens to the keys that are read.
+    /// Whether the server shall report changes of the keys that a connection reads.
     pub(crate) tracks: bool,
     /// Whether requests may share a script.
     pub(crate) shares_scripts: bool,
-    /// Servers that are connected, for all shards.
+    /// The connected servers of all shards.
     pub(crate) pool: Arc<Pool>,
     pub(crate) warnings: Warnings,
-    /// Once is enough.
+    /// Whether the user was warned of a needless password. Once is enough.
     pub(crate) warned: Arc<AtomicBool>,
-    /// The server that is being dialled, and how far that has come.
+    /// The server that is being dialled, and the stage of that.
     pub(crate) dialling: Arc<Mutex<Option<(Node, Stage)>>>,
 }
 
@@ -54,12 +53,12 @@ pub(crate) enum Stage {
     Connecting,
     TlsHandshake,
     Greeting,
-    /// The server hung up on the greeting, and it is found out why.
+    /// The server hung up on the greeting, and the dialer looks for the reason.
     HungUp,
 }
 
 impl Dialer {
-    /// The same, for another server or purpose: what it dials is reported by itself.
+    /// Returns a dialer with the same settings for another purpose. It reports separately what it dials.
     pub(crate) fn for_another(&self) -> Self {
         Self {
             dialling: Arc::default(),
@@ -67,7 +66,7 @@ impl Dialer {
         }
     }
 
-    /// The same, for connections that track. They are not shared with others.
+    /// Returns a dialer for connections on which servers report changes. Nothing else uses these.
     pub(crate) fn for_tracking(&self) -> Self {
         Self {
             tracks: true,
@@ -76,13 +75,13 @@ impl Dialer {
         }
     }
 
-    /// Returns when the server has answered something. The caller bounds the time for reaching it;
-    /// a server that was reached but is silent is found out here.
+    /// Connects, and returns when the server has answered the greeting. The caller limits the time for
+    /// reaching the server. This limits the time for which a server that was reached may be silent.
     pub(crate) async fn dial(&self, node: &Node) -> Result<Connection> {
         self.dial_on(node, None).await
     }
 
-    /// The same for a connection that the event loop serves, if one is given.
+    /// Like `dial`, for a connection that the event loop serves, if there is one.
     pub(crate) async fn dial_on(
         &self,
         node: &Node,
@@ -93,9 +92,9 @@ impl Dialer {
             Err(error) => error,
         };
         // A server that speaks TLS hangs up on anything else, or answers with an alert.
-        let not_understood = error.outcome_unknown && error.code != ErrorCode::NetworkTimeout;
-        if not_understood && self.tls.is_none() {
-            self.has_come_to(node, Stage::HungUp);
+        let was_not_understood = error.outcome_unknown && error.code != ErrorCode::NetworkTimeout;
+        if was_not_understood && self.tls.is_none() {
+            self.enter(node, Stage::HungUp);
             if self.is_tls_port(node).await {
                 return Err(Error {
                     cause: error.cause,
@@ -106,19 +105,19 @@ impl Dialer {
         Err(failure::while_greeting(node, self.tls.is_some(), error))
     }
 
-    /// The same, shared with all shards that are on this server.
+    /// Like `dial`, but shares the connections with all shards that are on this server.
     pub(super) async fn reach(&self, node: &Node) -> Result<Arc<Server>> {
-        // Another shard may already be dialling it.
-        self.has_come_to(node, Stage::Connecting);
+        // Another shard may be dialling the server already.
+        self.enter(node, Stage::Connecting);
         self.pool.get(self, node).await
     }
 
-    /// The servers that are shared just now.
+    /// Returns the addresses of the servers that are connected.
     pub(crate) fn connected(&self) -> Vec<Node> {
         self.pool.connected()
     }
 
-    /// What it means that dialling took too long. None if nothing was dialled.
+    /// Explains why dialling takes so long. None if nothing is being dialled.
     pub(crate) fn obstacle(&self) -> Option<Error> {
         let (node, stage) = &self.dialling.lock().clone()?;
         let (tls, reason) = match stage {
@@ -138,7 +137,7 @@ impl Dialer {
             .unwrap_or_else(error::silent)
     }
 
-    fn has_come_to(&self, node: &Node, stage: Stage) {
+    fn enter(&self, node: &Node, stage: Stage) {
         *self.dialling.lock() = Some((node.clone(), stage));
     }
 
@@ -147,7 +146,7 @@ impl Dialer {
         node: &Node,
         event_loop: Option<Arc<dyn EventLoop>>,
     ) -> Result<Connection> {
-        self.has_come_to(node, Stage::Connecting);
+        self.enter(node, Stage::Connecting);
         let unreachable = |cause| failure::from_io(node, false, &cause);
         let (stream, tls) = match node {
             Node::Tcp { host, port } => {
@@ -155,7 +154,7 @@ impl Dialer {
                 match &self.tls {
                     None => (Stream::Tcp(stream), None),
                     Some(tls) => {
-                        self.has_come_to(node, Stage::TlsHandshake);
+                        self.enter(node, Stage::TlsHandshake);
                         let stream = self.connect_tls(tls, node, host, stream).await?;
                         let (stream, tls) = stream.into_inner();
                         (Stream::Tcp(stream), Some(Box::new(tls)))
@@ -174,7 +173,7 @@ impl Dialer {
             Some(_) => stream.for_event_loop().map_err(unreachable)?,
             None => stream,
         };
-        self.has_come_to(node, Stage::Greeting);
+        self.enter(node, Stage::Greeting);
         let settings = Settings {
             limit: self.operation_timeout,
             shares_scripts: self.shares_scripts,
@@ -236,7 +235,7 @@ impl Dialer {
         Err(unreachable(failure))
     }
 
-    /// Whether a server that did not understand us speaks TLS.
+    /// Returns whether a server that did not understand the greeting speaks TLS.
     async fn is_tls_port(&self, node: &Node) -> bool {
         let Node::Tcp { host, port } = node else {
             return false;
@@ -248,7 +247,7 @@ impl Dialer {
     }
 
     /// Returns only if the server speaks the Redis protocol without TLS. Such a server does not answer
-    /// a TLS handshake at all: to Redis it is the beginning of a long line.
+    /// a TLS handshake, because it takes the handshake for the beginning of a long line.
     async fn until_it_answers_without_tls(&self, node: &Node) {
         sleep(SLOW_HANDSHAKE.min(self.operation_timeout / 3)).await;
         if let Node::Tcp { host, port } = node

@@ -1,4 +1,4 @@
-//! Why there is no connection to a server.
+//! The errors of servers that cannot be reached.
 
 use std::io;
 
@@ -14,7 +14,7 @@ const SETTINGS: Settings = Settings {
     present_certificate: "If it wants a client certificate, pass tls.cert and tls.key",
 };
 
-/// `tls` tells whether TLS is spoken at this stage of the connection.
+/// Explains why there is no connection. `tls` says whether TLS was in use at this stage.
 pub(crate) fn cannot_connect(node: &Node, tls: bool, reason: Reason) -> Error {
     let peer = Peer {
         name: &format!("the Redis server at {node}"),
@@ -24,13 +24,13 @@ pub(crate) fn cannot_connect(node: &Node, tls: bool, reason: Reason) -> Error {
     peer.error(reason)
 }
 
-/// The same for what the system or rustls reported.
+/// Explains an error of the system or of rustls.
 pub(super) fn from_io(node: &Node, tls: bool, cause: &io::Error) -> Error {
     cannot_connect(node, tls, Reason::of(cause)).cause(cause)
 }
 
-/// None if it is not about TLS. With TLS 1.3 a server refuses the client only after the handshake,
-/// in place of its first answer.
+/// Explains an error of TLS that came in place of the server's first answer: with TLS 1.3 a server
+/// refuses the client only after the handshake. None if the error is of another kind.
 pub(crate) fn refused_by_tls(node: &Node, cause: &io::Error) -> Option<Error> {
     let reason = Reason::of(cause);
     let is_tls = matches!(
@@ -40,8 +40,8 @@ pub(crate) fn refused_by_tls(node: &Node, cause: &io::Error) -> Option<Error> {
     is_tls.then(|| from_io(node, true, cause))
 }
 
-/// What went wrong after the connection was made, while the server was greeted. Greetings change
-/// nothing, so the outcome is known.
+/// Explains why the greeting of a connected server failed. The outcome is known, because a greeting
+/// changes nothing.
 pub(super) fn while_greeting(node: &Node, tls: bool, error: Error) -> Error {
     let explained = match error.code {
         _ if error.message.contains(&node.to_string()) => error,
@@ -56,7 +56,7 @@ pub(super) fn while_greeting(node: &Node, tls: bool, error: Error) -> Error {
             message: cannot_connect(node, false, Reason::Silent).message,
             ..error
         },
-        // What the server said of itself.
+        // The server itself said what is wrong.
         _ => and_says(error, &format!("The server is at {node}")),
     };
     Error {
@@ -65,7 +65,7 @@ pub(super) fn while_greeting(node: &Node, tls: bool, error: Error) -> Error {
     }
 }
 
-/// What went wrong with one of several nodes, none of which could help.
+/// Explains why none of several nodes could help. `error` is that of one of them.
 pub(super) fn of_all(nodes: &[Node], error: Error) -> Error {
     let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
     and_says(error, &format!("Tried: {}", names.join(", ")))

@@ -1,4 +1,4 @@
-//! Logging in to a server that was reached.
+//! Logs in to a server that was reached.
 
 use std::sync::atomic::Ordering;
 
@@ -51,7 +51,7 @@ impl Dialer {
             }
         }
         if let Some(name) = client_name {
-            // A name is a convenience: a server that does not take it is as good.
+            // The name is only a convenience, so a refusal is ignored.
             let set_name = [b"CLIENT".as_slice(), b"SETNAME", name.as_bytes()];
             connection.ask(&set_name).await?;
         }
@@ -60,7 +60,7 @@ impl Dialer {
         let ping = [b"PING".as_slice()];
         let last = if *db == 0 { &ping[..] } else { &select };
         match connection.ask(last).await? {
-            // Only scripts need to be allowed.
+            // A user who may not run PING may still run scripts.
             Value::ServerError(error) if error.code() == "NOPERM" && *db == 0 => {}
             Value::ServerError(error) => return Err(error::from_server(&error)),
             _ => {}
@@ -79,7 +79,7 @@ impl Dialer {
     }
 }
 
-/// Makes the server push what happens to the keys that are read over this connection.
+/// Makes the server report changes of the keys that are read over this connection.
 async fn track(connection: &Connection) -> Result<()> {
     for command in [
         &[b"HELLO".as_slice(), b"3"][..],

@@ -1,7 +1,5 @@
-//! Finding the server that takes the writes.
-//!
-//! There is exactly one at a time for each shard that locks are in. Only a [`Cluster`] can have more
-//! than one shard.
+//! Finds the server that accepts writes. Each shard has exactly one at a time, and only a [`Cluster`]
+//! has more than one shard.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,9 +14,10 @@ use super::cluster::Cluster;
 use super::dialer::Dialer;
 use super::failure;
 use super::server::Server;
-use crate::backend::redis::config::Node;
+use crate::backend::redis::config::{Deployment, Node};
 use crate::backend::redis::connection::Connection;
 use crate::backend::redis::error;
+use crate::backend::tls::Tls;
 use crate::backend::unreachable::Reason;
 use crate::error::{Error, ErrorCode, Result};
 
@@ -34,10 +33,10 @@ pub(crate) enum Topology {
     Cluster(Cluster),
 }
 
-/// When the next of several servers is asked, if the one before has not answered by then.
-const NEXT: Duration = Duration::from_millis(200);
+/// How long to wait for the answer of one server before the next one is asked, too.
+const ASK_NEXT_AFTER: Duration = Duration::from_millis(200);
 
-/// Where servers are reached that call themselves `host:port`.
+/// The addresses of servers that call themselves `host:port`, where those cannot be reached.
 pub(crate) struct Nat(pub(crate) HashMap<String, Node>);
 
 impl Nat {
@@ -50,12 +49,40 @@ impl Nat {
 }
 
 impl Topology {
+    /// `slots` are those of the shards, for a cluster. `dialer` has the settings for the servers that
+    /// have the locks.
+    pub(crate) fn open(deployment: Deployment, slots: Vec<u16>, dialer: &Dialer) -> Result<Self> {
+        Ok(match deployment {
+            Deployment::Server { node } => Self::Server(node),
+            Deployment::Sentinel {
+                sentinels,
+                name,
+                login,
+                tls,
+                nat_map,
+            } => Self::Sentinel {
+                sentinels,
+                name,
+                dialer: Box::new(Dialer {
+                    login,
+                    tls: tls.map(|tls| Tls::new(*tls)).transpose()?,
+                    ..dialer.clone()
+                }),
+                nat: Nat(nat_map),
+            },
+            Deployment::Cluster { nodes, nat_map } => {
+                Self::Cluster(Cluster::new(nodes, slots, Nat(nat_map)))
+            }
+        })
+    }
+
     /// Whether another server may take over from the one that is connected.
     pub(crate) fn can_change(&self) -> bool {
         !matches!(self, Self::Server(_))
     }
 
-    /// `limit` bounds each server that is asked for the way.
+    /// Connects to the server that has this shard. `limit` is the time for each server that is asked
+    /// for the address.
     pub(crate) async fn connect(
         &self,
         shard: usize,
@@ -82,14 +109,14 @@ impl Topology {
         }
     }
 
-    /// A server of the cluster said that this shard is at `address` now.
+    /// Notes that this shard is at `address` now, as a server of the cluster said.
     pub(crate) fn moved(&self, shard: usize, address: &str) {
         if let Self::Cluster(cluster) = self {
             cluster.moved(shard, address);
         }
     }
 
-    /// A connection to a server that one of our slots is on its way to.
+    /// Connects to a server to which a slot is being moved.
     pub(crate) async fn connect_to(&self, dialer: &Dialer, address: &str) -> Result<Connection> {
         match self {
             Self::Cluster(cluster) => match cluster.node(address) {
@@ -101,9 +128,8 @@ impl Topology {
     }
 }
 
-/// Asks one node after the other; one that takes long does not hold up the next. An error that
-/// speaks of our own settings counts only when nobody can answer: one misconfigured node must not
-/// stop us.
+/// Asks one node after the other. A slow node does not delay the next one. An error about our own
+/// settings counts only if no node can answer: one misconfigured node must not make all fail.
 pub(super) async fn first_answer<T>(
     nodes: &[Node],
     answers: impl Iterator<Item = impl Future<Output = Result<T>>>,
@@ -125,7 +151,7 @@ pub(super) async fn first_answer<T>(
                 Some(Err(error)) => error,
                 None => break,
             },
-            () = sleep(NEXT), if !is_last => continue,
+            () = sleep(ASK_NEXT_AFTER), if !is_last => continue,
         };
         if error.code != ErrorCode::ServiceUnavailable || failure.is_none() {
             failure = Some(error);
@@ -154,10 +180,10 @@ async fn master_of(dialer: &Dialer, sentinel: &Node, name: &str, nat: &Nat) -> R
     }
 }
 
-/// Right after a failover, sentinels may still name the old master.
+/// Checks that this server is a master. Right after a failover, sentinels may still name the old one.
 async fn expect_master(master: &Node, connection: &Connection) -> Result<()> {
     match connection.ask(&[b"ROLE"]).await? {
-        // Not allowed to ask: then a refused write will tell.
+        // The user may not run ROLE. If the server is a replica, it refuses the first write.
         Value::ServerError(_) => Ok(()),
         Value::Array(role) => match role.into_iter().next() {
             Some(name) if read::<String>(name.clone())? == "master" => Ok(()),

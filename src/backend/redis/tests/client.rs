@@ -1,4 +1,4 @@
-//! A client that the program has: one that sends everything to a real server, and mocks.
+//! Clients of the program: one that sends everything to a real server, and mocks.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -85,7 +85,7 @@ fn over(client: Arc<dyn Foreign>, config: &str) -> RedisBackend {
     RedisBackend::open_over_client(serde_json::from_str(config).unwrap(), client).unwrap()
 }
 
-/// A backend over a client that answers the next call with `answer`.
+/// Returns a backend over a client that answers the next call with `answer`.
 fn answering(answer: Result<Json>) -> RedisBackend {
     let mock = Mock::default();
     mock.answers.lock().unwrap().push(answer);
@@ -93,7 +93,7 @@ fn answering(answer: Result<Json>) -> RedisBackend {
 }
 
 #[tokio::test]
-async fn a_mock_gets_what_is_documented_and_is_understood() {
+async fn a_mock_gets_the_documented_arguments_and_is_understood() {
     let mock = Arc::new(Mock::default());
     let backend = over(Arc::clone(&mock) as Arc<dyn Foreign>, "{}");
     let lock = request("k/é", 30_000);
@@ -166,7 +166,7 @@ async fn a_mock_gets_what_is_documented_and_is_understood() {
 }
 
 #[tokio::test]
-async fn what_no_client_answers_is_never_a_lock() {
+async fn an_answer_that_no_client_gives_is_never_a_lock() {
     for answer in [
         json!(null),
         json!(1),
@@ -236,7 +236,7 @@ async fn errors_of_the_server_and_of_the_client() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_answer() {
+async fn a_client_that_does_not_answer_times_out() {
     let backend = over(Arc::new(Mock::default()), r#"{"operationTimeoutMs":100}"#);
     let started = Instant::now();
     let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
@@ -247,7 +247,7 @@ async fn a_client_that_does_not_answer() {
 }
 
 #[tokio::test]
-async fn options() {
+async fn options_are_checked() {
     let open = |config: &str| -> Result<RedisBackend> {
         let config = serde_json::from_str(config)
             .map_err(|_| Error::invalid_argument("not the options of a client"))?;
@@ -275,7 +275,7 @@ async fn options() {
 }
 
 #[tokio::test]
-async fn a_client_that_has_a_prefix_of_its_own() {
+async fn a_client_may_have_its_own_prefix() {
     let server = Server::start(&[]).await;
     let forward = Forward {
         port: server.port,

@@ -1,5 +1,5 @@
-//! A connection against a peer that says exactly what a test wants, in turns that the test takes, or
-//! on tokio.
+//! A connection to a peer that answers what a test wants. The test runs the turns of the reactor, or
+//! tokio does.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::server::pour;
 use crate::backend::redis::config::Node;
 use crate::backend::redis::connection::{Answer, Connection, Settings};
-use crate::backend::redis::format::scripts::{self, Args, Call};
+use crate::backend::redis::format::scripts::{self, Call};
 use crate::error::{Error, ErrorCode};
 use crate::net::event_loop::{Event, EventLoop, Interest, Watched};
 use crate::net::socket::{Socket, Stream};
@@ -52,7 +52,7 @@ struct Setup {
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(100);
-/// What takes longer will not come.
+/// What takes longer is missing.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn set_up(limit: Duration) -> Setup {
@@ -97,7 +97,7 @@ impl Setup {
         self.connection.send(&Call {
             script: &scripts::RELEASE,
             keys: &[name],
-            args: Args::same(&[name]),
+            args: &[name],
         })
     }
 
@@ -109,7 +109,7 @@ impl Setup {
         Arc::clone(&self.reactor.watched.lock().unwrap()[0])
     }
 
-    /// Takes turns until `answer` is there.
+    /// Runs turns until the answer arrives.
     async fn answer(&self, mut answer: Answer) -> Result<Value, Error> {
         let answered = async {
             loop {
@@ -123,8 +123,8 @@ impl Setup {
         timeout(PATIENCE, answered).await.expect("an answer")
     }
 
-    /// So many are made, and answered together.
-    async fn were_under_way(&mut self, count: usize) {
+    /// Makes this number of requests and answers them together.
+    async fn answer_together(&mut self, count: usize) {
         self.reactor.gathering.store(false, Ordering::SeqCst);
         let answers: Vec<_> = (0..count).map(|_| self.send("x").unwrap()).collect();
         assert_eq!(self.arrived(), count);
@@ -134,7 +134,7 @@ impl Setup {
         }
     }
 
-    /// How many requests arrived, by the end of a moment without any.
+    /// Returns the number of requests that arrived until a moment without any.
     fn arrived(&mut self) -> usize {
         self.arrived_text().matches("EVAL").count()
     }
@@ -154,7 +154,7 @@ impl Setup {
 }
 
 #[tokio::test]
-async fn answers_go_to_those_who_asked_in_their_order() {
+async fn answers_reach_the_callers_in_the_order_of_the_requests() {
     let mut setup = set_up(LONG);
     let answers: Vec<Answer> = ["a", "b", "c"].map(|name| setup.send(name).unwrap()).into();
     assert_eq!(setup.arrived(), 3);
@@ -175,7 +175,7 @@ async fn answers_go_to_those_who_asked_in_their_order() {
 }
 
 #[tokio::test]
-async fn one_who_does_not_wait_any_more_still_has_a_place() {
+async fn a_caller_that_gave_up_keeps_its_place_in_the_queue() {
     let mut setup = set_up(LONG);
     drop(setup.send("a"));
     let answer = setup.send("b").unwrap();
@@ -184,7 +184,7 @@ async fn one_who_does_not_wait_any_more_still_has_a_place() {
 }
 
 #[tokio::test]
-async fn only_for_the_thread_of_the_loop() {
+async fn only_the_thread_of_the_loop_may_send() {
     let setup = set_up(LONG);
     setup.reactor.elsewhere.store(true, Ordering::SeqCst);
     assert!(setup.send("a").is_none());
@@ -193,8 +193,8 @@ async fn only_for_the_thread_of_the_loop() {
 #[tokio::test]
 async fn gathered_requests_are_written_in_parts_and_at_the_next_turn() {
     let mut setup = set_up(LONG);
-    // Of twelve that are under way each part has three.
-    setup.were_under_way(12).await;
+    // With twelve requests in flight each part has three.
+    setup.answer_together(12).await;
     setup.reactor.gathering.store(true, Ordering::SeqCst);
     let _gathered = ["a", "b"].map(|name| setup.send(name).unwrap());
     assert_eq!(setup.arrived(), 0);
@@ -209,15 +209,15 @@ async fn gathered_requests_are_written_in_parts_and_at_the_next_turn() {
 #[tokio::test]
 async fn a_few_requests_are_written_one_by_one() {
     let mut setup = set_up(LONG);
-    setup.were_under_way(11).await;
+    setup.answer_together(11).await;
     setup.reactor.gathering.store(true, Ordering::SeqCst);
     let _answer = setup.send("a").unwrap();
     assert_eq!(setup.arrived(), 1);
 }
 
-/// Gathers these requests and writes them. What arrives.
-async fn joined(setup: &mut Setup, names: &[&str]) -> (Vec<Answer>, String) {
-    setup.were_under_way(64).await;
+/// Gathers these requests and writes them. Returns their answers, and what arrived.
+async fn gather(setup: &mut Setup, names: &[&str]) -> (Vec<Answer>, String) {
+    setup.answer_together(64).await;
     setup.reactor.gathering.store(true, Ordering::SeqCst);
     let answers = names.iter().map(|name| setup.send(name).unwrap());
     let answers = answers.collect();
@@ -228,7 +228,7 @@ async fn joined(setup: &mut Setup, names: &[&str]) -> (Vec<Answer>, String) {
 #[tokio::test]
 async fn gathered_requests_share_a_script_and_each_gets_its_answer() {
     let mut setup = set_up_to_share(LONG);
-    let (answers, text) = joined(&mut setup, &["a", "b", "c"]).await;
+    let (answers, text) = gather(&mut setup, &["a", "b", "c"]).await;
     assert_eq!(text.matches("EVAL").count(), 1);
     let values = ["3", "a", "b", "c", "1", "a", "1", "b", "1", "c"];
     let values: String = values.map(|value| format!("$1\r\n{value}\r\n")).concat();
@@ -244,22 +244,22 @@ async fn gathered_requests_share_a_script_and_each_gets_its_answer() {
     let pair = Value::Array(vec![Value::Int(3), Value::Int(4)]);
     assert_eq!(setup.answer(c).await, Ok(pair));
 
-    // By its hash from now on, and a request that is alone has its own script.
-    let (answers, text) = joined(&mut setup, &["d", "e"]).await;
+    // The server knows the script now. A request that is alone has its own script.
+    let (answers, text) = gather(&mut setup, &["d", "e"]).await;
     assert_eq!(text.matches("EVALSHA").count(), 1);
     setup.says("*2\r\n:1\r\n:1\r\n");
     for answer in answers {
         assert_eq!(setup.answer(answer).await, Ok(Value::Int(1)));
     }
-    let (_answers, text) = joined(&mut setup, &["f"]).await;
-    assert!(text.contains(&scripts::RELEASE.lean.hash), "{text}");
+    let (_answers, text) = gather(&mut setup, &["f"]).await;
+    assert!(text.contains(&scripts::RELEASE.hash), "{text}");
 }
 
 #[tokio::test]
-async fn what_is_refused_as_a_whole_is_asked_for_one_by_one() {
+async fn requests_of_a_refused_script_are_repeated_one_by_one() {
     for refusal in ["NOSCRIPT x", "NOPERM x"] {
         let mut setup = set_up_to_share(LONG);
-        let (answers, _) = joined(&mut setup, &["a", "b"]).await;
+        let (answers, _) = gather(&mut setup, &["a", "b"]).await;
         setup.says(&format!("-{refusal}\r\n"));
         for mut answer in answers {
             let answer = loop {
@@ -270,17 +270,17 @@ async fn what_is_refused_as_a_whole_is_asked_for_one_by_one() {
             };
             assert_eq!(answer, Ok(None));
         }
-        // A server that forgot the script is told again.
-        let (_answers, text) = joined(&mut setup, &["c", "d"]).await;
+        // A server that forgot the script gets its text again.
+        let (_answers, text) = gather(&mut setup, &["c", "d"]).await;
         assert_eq!(text.contains("EVALSHA"), refusal != "NOSCRIPT x");
     }
 }
 
 #[tokio::test]
-async fn answers_that_do_not_fit_the_requests_end_it() {
+async fn answers_that_do_not_fit_the_requests_end_the_connection() {
     for nonsense in [":1\r\n", "*1\r\n:1\r\n", "*3\r\n:1\r\n:2\r\n:3\r\n"] {
         let mut setup = set_up_to_share(LONG);
-        let (answers, _) = joined(&mut setup, &["a", "b"]).await;
+        let (answers, _) = gather(&mut setup, &["a", "b"]).await;
         setup.says(nonsense);
         for answer in answers {
             let error = setup.answer(answer).await.unwrap_err();
@@ -292,15 +292,15 @@ async fn answers_that_do_not_fit_the_requests_end_it() {
 }
 
 #[tokio::test]
-async fn other_requests_keep_their_place_and_a_script_takes_only_so_many() {
+async fn other_requests_keep_their_place_and_a_script_has_a_limit() {
     let mut setup = set_up_to_share(LONG);
-    setup.were_under_way(64).await;
+    setup.answer_together(64).await;
     setup.reactor.gathering.store(true, Ordering::SeqCst);
     let first = setup.send("a").unwrap();
     let lookup = setup.connection.send(&Call {
         script: &scripts::LOOKUP,
         keys: &["b"],
-        args: Args::same(&["b"]),
+        args: &["b"],
     });
     let last = setup.send("c").unwrap();
     setup.turn();
@@ -309,14 +309,14 @@ async fn other_requests_keep_their_place_and_a_script_takes_only_so_many() {
     for (answer, expected) in [(first, 1), (lookup.unwrap(), 2), (last, 3)] {
         assert_eq!(setup.answer(answer).await, Ok(Value::Int(expected)));
     }
-    let (_answers, text) = joined(&mut setup, &["x"; 40]).await;
+    let (_answers, text) = gather(&mut setup, &["x"; 40]).await;
     assert_eq!(text.matches("EVAL").count(), 3);
 }
 
 #[tokio::test]
-async fn what_a_busy_loop_does_not_write_is_written_all_the_same() {
+async fn another_thread_writes_for_a_busy_loop() {
     let mut setup = set_up(SHORT);
-    setup.were_under_way(12).await;
+    setup.answer_together(12).await;
     setup.reactor.gathering.store(true, Ordering::SeqCst);
     let _answer = setup.send("second").unwrap();
     let arrived = async {
@@ -328,7 +328,7 @@ async fn what_a_busy_loop_does_not_write_is_written_all_the_same() {
 }
 
 #[tokio::test]
-async fn what_a_busy_loop_does_not_read_is_read_all_the_same() {
+async fn another_thread_reads_for_a_busy_loop() {
     let mut setup = set_up(LONG);
     let answer = setup.send("a").unwrap();
     assert_eq!(setup.arrived(), 1);
@@ -338,10 +338,10 @@ async fn what_a_busy_loop_does_not_read_is_read_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_silent_server_is_given_up() {
+async fn a_silent_server_ends_the_connection() {
     let setup = set_up(SHORT);
     let (first, second) = (setup.send("a").unwrap(), setup.send("b").unwrap());
-    // The loop has no reason to look by itself.
+    // Nothing makes the loop run a turn.
     while setup.reactor.nudges.load(Ordering::SeqCst) == 0 {
         sleep(Duration::from_millis(1)).await;
     }
@@ -360,7 +360,7 @@ async fn a_slow_server_is_not_silent() {
     let slow = setup.send("slow").unwrap();
     let mut next = setup.send("next").unwrap();
     std::thread::sleep(SHORT);
-    // Part of an answer came, but not this one.
+    // Part of another answer came, but not this one.
     setup.says(":");
     let error = setup.answer(slow).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::NetworkTimeout);
@@ -368,7 +368,7 @@ async fn a_slow_server_is_not_silent() {
         next.try_recv().unwrap().unwrap_err().code,
         ErrorCode::NetworkTimeout
     );
-    // Who undoes them, on whatever thread, comes after them.
+    // The undo, on any thread, follows these requests.
     setup.reactor.elsewhere.store(true, Ordering::SeqCst);
     let undo = setup.send("undo").unwrap();
     setup.says("1\r\n:2\r\n:3\r\n");
@@ -377,7 +377,7 @@ async fn a_slow_server_is_not_silent() {
 }
 
 #[tokio::test]
-async fn what_came_in_time_is_not_late_because_it_is_read_late() {
+async fn an_answer_that_came_in_time_is_not_late_because_it_is_read_late() {
     let mut setup = set_up(SHORT);
     let answer = setup.send("a").unwrap();
     setup.says(":1\r\n");
@@ -387,7 +387,7 @@ async fn what_came_in_time_is_not_late_because_it_is_read_late() {
 }
 
 #[tokio::test]
-async fn a_broken_connection_fails_all_who_wait() {
+async fn a_broken_connection_fails_all_requests() {
     let setup = set_up(LONG);
     let answers = ["a", "b"].map(|name| setup.send(name).unwrap());
     setup.server.shutdown(std::net::Shutdown::Both).unwrap();
@@ -401,13 +401,13 @@ async fn a_broken_connection_fails_all_who_wait() {
 }
 
 #[tokio::test]
-async fn what_came_before_a_reset_is_answered_and_the_rest_fails_in_the_same_turn() {
+async fn answers_before_a_reset_arrive_and_other_requests_fail_in_the_same_turn() {
     let mut setup = set_up(LONG);
     let [mut first, mut second] = ["a", "b"].map(|name| setup.send(name).unwrap());
     setup.says(":1\r\n");
     let (watched, partner) = (setup.watched(), setup.partner.clone());
     let server = setup.server;
-    // Closed before the requests were read, it resets the connection.
+    // Closing the socket before the requests are read resets the connection.
     drop(server);
     assert_eq!(watched.turn(Event::Broken), Interest::Nothing);
     assert_eq!(first.try_recv().unwrap(), Ok(Some(Value::Int(1))));
@@ -418,7 +418,7 @@ async fn what_came_before_a_reset_is_answered_and_the_rest_fails_in_the_same_tur
 }
 
 #[tokio::test]
-async fn what_is_not_the_protocol_ends_it() {
+async fn data_of_another_protocol_ends_the_connection() {
     for nonsense in ["HTTP/1.1 400 Bad Request\r\n\r\n", ":1\r\n:2\r\n"] {
         let mut setup = set_up(LONG);
         let answer = setup.send("a").unwrap();
@@ -437,7 +437,7 @@ async fn what_is_not_the_protocol_ends_it() {
 }
 
 #[tokio::test]
-async fn a_reply_without_an_end_is_not_kept() {
+async fn an_endless_reply_is_not_kept() {
     for (start, more) in [
         ("$570000000\r\n", "x"),
         ("+", "x"),
@@ -454,15 +454,15 @@ async fn a_reply_without_an_end_is_not_kept() {
         assert!(setup.partner.is_cancelled());
         setup.reactor.watched.lock().unwrap().clear();
         drop(setup);
-        // The task that watches its time lets go of the socket.
+        // The task that watches the time-outs drops the socket.
         sleep(SHORT).await;
-        // Only what the system's buffers take is more than what was read.
+        // The buffers of the system accept more than what was read.
         assert!(peer.await.unwrap() < 32 << 20);
     }
 }
 
 #[tokio::test]
-async fn a_full_socket_is_waited_for() {
+async fn a_full_socket_delays_writing() {
     let mut setup = set_up(LONG);
     let long = "x".repeat(100_000);
     let answers: Vec<_> = (0..200).map(|_| setup.send(&long).unwrap()).collect();
@@ -488,7 +488,7 @@ async fn a_full_socket_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_retired_one_answers_those_who_wait() {
+async fn a_retired_connection_answers_its_requests() {
     let setup = set_up(LONG);
     let answer = setup.send("a").unwrap();
     {
@@ -503,7 +503,7 @@ async fn a_retired_one_answers_those_who_wait() {
     assert!(!setup.partner.is_cancelled());
 }
 
-/// The same, served by tokio.
+/// Opens a connection that tokio serves.
 async fn on_tokio(settings: Settings) -> (Connection, tokio::net::TcpStream) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -540,7 +540,7 @@ async fn tokio_serves_a_connection_without_an_event_loop() {
         [Value::Array(vec![Value::BulkString(b"k".to_vec())])]
     );
 
-    // Its end is seen at both ends.
+    // Both ends see the end of the connection.
     let over = connection.over();
     drop(connection);
     assert!(over.is_cancelled());

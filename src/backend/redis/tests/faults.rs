@@ -8,7 +8,7 @@ use crate::error::ErrorCode;
 pub(super) const QUICK: &str = r#","connectTimeoutMs":400,"operationTimeoutMs":300"#;
 
 #[tokio::test]
-async fn nobody_there() {
+async fn an_unreachable_server_is_unavailable() {
     let backend = backend(free_port(), QUICK).unwrap();
     let started = Instant::now();
     let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
@@ -24,11 +24,11 @@ async fn nobody_there() {
 }
 
 #[tokio::test]
-async fn messages_name_the_place() {
+async fn messages_name_the_address() {
     let (a, b) = (free_port(), free_port());
     let nodes = format!(r#"[{{"host":"127.0.0.1","port":{a}}},{{"host":"localhost","port":{b}}}]"#);
     let both = format!("127.0.0.1:{a}, localhost:{b}");
-    // Nobody answers at an address of this kind.
+    // No server answers at an address of this kind.
     let dark = r#"{"kind":"server","node":{"host":"192.0.2.1","port":6379}}"#.to_owned();
     for (deployment, place) in [
         (dark, "192.0.2.1:6379".to_owned()),
@@ -58,7 +58,7 @@ async fn messages_name_the_place() {
 }
 
 #[tokio::test]
-async fn while_operations_wait_it_can_be_asked_why() {
+async fn a_backend_says_why_operations_wait() {
     let port = free_port();
     let backend = Arc::new(backend(port, r#","connectTimeoutMs":60000"#).unwrap());
     assert_eq!(backend.obstacle(), None);
@@ -80,7 +80,7 @@ async fn while_operations_wait_it_can_be_asked_why() {
     assert_eq!(backend.obstacle(), None);
 }
 
-/// What a peer does to each connection, after it has read something or at once.
+/// Starts a peer that sends `answer` over each connection and hangs up, at once or after it has read.
 pub(super) async fn peer(reads: bool, says: &'static [u8]) -> u16 {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
@@ -99,7 +99,7 @@ pub(super) async fn peer(reads: bool, says: &'static [u8]) -> u16 {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_up_while_it_is_greeted_is_unavailable() {
+async fn a_server_that_hangs_up_during_the_greeting_is_unavailable() {
     for (reads, says) in [
         (false, b"".as_slice()),
         (true, b""),
@@ -119,7 +119,7 @@ async fn a_server_that_hangs_up_while_it_is_greeted_is_unavailable() {
 }
 
 #[tokio::test]
-async fn killed_and_restarted() {
+async fn a_backend_survives_a_restart_of_the_server() {
     let mut server = Server::start(&[]).await;
     let backend = Arc::new(server.backend(QUICK));
     backend.acquire(&request("k", 30_000)).await.unwrap();
@@ -130,7 +130,7 @@ async fn killed_and_restarted() {
             tokio::spawn(async move { backend.acquire(&request(&format!("k{i}"), 1000)).await })
         })
         .collect();
-    // All of them are on their way when the server dies.
+    // All of them are in flight when the server dies.
     tokio::time::sleep(Duration::from_millis(50)).await;
     server.kill();
     for task in in_flight {
@@ -146,9 +146,9 @@ async fn killed_and_restarted() {
     assert!(matches!(outcome, AcquireOutcome::Acquired { .. }));
 }
 
-/// An operation that comes while the server is away is served when it is back in time.
+/// An operation that starts while the server is away succeeds if the server is back in time.
 #[tokio::test]
-async fn a_short_absence_is_waited_out() {
+async fn operations_wait_out_a_short_absence() {
     let mut server = Server::start(&[]).await;
     let backend = Arc::new(server.backend(r#","connectTimeoutMs":20000"#));
     let lock = request("k", 30_000);
@@ -159,7 +159,7 @@ async fn a_short_absence_is_waited_out() {
         tokio::spawn(async move {
             loop {
                 match backend.acquire(&request("k", 1000)).await {
-                    // It was sent before we noticed that the connection is dead.
+                    // The request was sent before the loss of the connection was noticed.
                     Err(error) if error.outcome_unknown => {}
                     other => return other,
                 }
@@ -174,13 +174,13 @@ async fn a_short_absence_is_waited_out() {
 }
 
 #[tokio::test]
-async fn a_silent_server() {
+async fn a_silent_server_is_a_timeout() {
     let server = Server::start(&[]).await;
     let backend = server.backend(QUICK);
     let lock = request("k", 30_000);
     backend.acquire(&lock).await.unwrap();
     server.signal("-STOP");
-    // The first finds the old connection silent, the second gets no greeting on a new one.
+    // The first request finds the old connection silent. The second one gets no greeting on a new one.
     for sent in [true, false] {
         let error = backend.acquire(&request("other", 1000)).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::NetworkTimeout);
@@ -194,19 +194,19 @@ async fn a_silent_server() {
 }
 
 #[tokio::test]
-async fn a_killed_connection_is_replaced_unnoticed() {
+async fn a_killed_connection_is_replaced() {
     let server = Server::start(&[]).await;
     let backend = server.backend("");
     let lock = request("k", 30_000);
     backend.acquire(&lock).await.unwrap();
     let _: u32 = server.run(&["CLIENT", "KILL", "TYPE", "normal"]).await;
-    // The server has closed it; we may not have read that yet.
+    // The server has closed the connection, but the end may not have been read yet.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(backend.is_locked(&lock.key).await.unwrap());
 }
 
 #[tokio::test]
-async fn credentials() {
+async fn wrong_credentials_fail_at_once() {
     let server = Server::start(&["--requirepass", "hunter2"]).await;
     for login in [
         "",
@@ -235,7 +235,7 @@ async fn credentials() {
 }
 
 #[tokio::test]
-async fn a_full_server_and_one_without_room() {
+async fn a_server_at_a_limit_is_rate_limited() {
     let server = Server::start(&[]).await;
     let first = server.backend("");
     first.acquire(&request("k", 1000)).await.unwrap();
@@ -255,7 +255,7 @@ async fn a_full_server_and_one_without_room() {
 }
 
 #[tokio::test]
-async fn something_else_on_the_port() {
+async fn another_protocol_on_the_port_is_an_error() {
     let port = peer(false, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
     let error = backend(port, QUICK)
         .unwrap()
@@ -266,7 +266,7 @@ async fn something_else_on_the_port() {
 }
 
 #[tokio::test]
-async fn a_reply_without_an_end_is_not_kept() {
+async fn an_endless_reply_is_not_kept() {
     use std::io::{Read, Write};
     for (start, more) in [
         ("$570000000\r\n", "x"),
@@ -284,12 +284,12 @@ async fn a_reply_without_an_end_is_not_kept() {
             assert!(request > 0);
             pour(&mut stream, start, more)
         });
-        // Reading that much takes a while on a busy machine.
+        // Reading that much takes long on a busy machine.
         let backend = backend(port, r#","operationTimeoutMs":60000"#).unwrap();
         let error = backend.acquire(&request("k", 1000)).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::Internal);
         assert!(error.outcome_unknown);
-        // Only what the system's buffers take is more than what was read.
+        // The buffers of the system accept more than what was read.
         assert!(peer.await.unwrap() < 32 << 20);
     }
 }
@@ -309,7 +309,7 @@ async fn closing_ends_the_connection() {
     while connected().await > 1 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // So does dropping a backend that nobody closed.
+    // Dropping a backend that nobody closed ends the connection, too.
     let forgotten = server.backend("");
     forgotten.acquire(&request("k2", 1000)).await.unwrap();
     drop(forgotten);

@@ -9,14 +9,14 @@ use crate::error::ErrorCode;
 use crate::lock::Key;
 
 over_both!(
-    lists_live_locks_whatever_their_names,
-    lists_nothing_else,
-    pages_are_small_and_none_is_missed,
-    a_place_that_is_none_is_refused,
-    a_lock_is_taken_away_with_all_but_its_counter,
-    only_what_belongs_to_a_lock_is_taken_away,
-    in_a_cluster,
-    prefixes_that_contain_each_other_are_told,
+    a_list_has_all_live_locks,
+    a_list_has_nothing_else,
+    pages_are_small_and_miss_no_lock,
+    an_invalid_cursor_is_refused,
+    a_forced_release_keeps_only_the_counter,
+    a_forced_release_touches_nothing_else,
+    a_cluster_lists_and_releases,
+    prefixes_that_contain_each_other_are_reported,
 );
 
 async fn all(backend: &RedisBackend, limit: usize) -> BTreeMap<String, LockRecord> {
@@ -24,7 +24,7 @@ async fn all(backend: &RedisBackend, limit: usize) -> BTreeMap<String, LockRecor
     let mut after = None;
     loop {
         let page = backend.list(after.as_deref(), limit).await.unwrap();
-        // A server may show the same one twice.
+        // A server may return the same lock twice.
         locks.extend(page.locks.into_iter().map(|lock| (lock.key.clone(), lock)));
         match page.next {
             Some(next) => after = Some(next),
@@ -37,7 +37,7 @@ async fn keys(backend: &RedisBackend) -> BTreeSet<String> {
     all(backend, 10).await.into_keys().collect()
 }
 
-async fn lists_live_locks_whatever_their_names(via: Via) {
+async fn a_list_has_all_live_locks(via: Via) {
     let server = Server::start(&[]).await;
     let backend = via.backend(&server, "");
     let names = [
@@ -62,13 +62,13 @@ async fn lists_live_locks_whatever_their_names(via: Via) {
     assert!(backend.lookup(&query).await.unwrap().as_ref() == Some(plain));
 }
 
-async fn lists_nothing_else(via: Via) {
+async fn a_list_has_nothing_else(via: Via) {
     let server = Server::start(&[]).await;
     let backend = via.backend(&server, "");
     let lock = request("k", 30_000);
     backend.acquire(&lock).await.unwrap();
     let stored: String = server.run(&["GET", "syncguard:k"]).await;
-    // Other types, other values, a copy, an expired one, and one that is far too large.
+    // Other types, other values, a copy of a lock, an expired lock, and one that is far too large.
     let _: () = server.run(&["RPUSH", "syncguard:list", "a"]).await;
     let _: () = server.run(&["SET", "syncguard:text", "text"]).await;
     let _: () = server.run(&["SET", "syncguard:json", "{}"]).await;
@@ -78,7 +78,7 @@ async fn lists_nothing_else(via: Via) {
     let long = stored.replace("\"key\":\"k\"", "\"key\":\"long\"");
     let long = long.replace('}', &format!(",\"more\":\"{}\"}}", "x".repeat(5000)));
     let _: () = server.run(&["SET", "syncguard:long", &long]).await;
-    // Prefixes that ours is a part of, or a pattern for.
+    // Prefixes that contain ours, or that it matches as a pattern.
     for prefix in ["syncguard:sub", "syncguardian", "other"] {
         let other = via.backend(&server, &format!(r#","keyPrefix":"{prefix}""#));
         other.acquire(&request("k2", 30_000)).await.unwrap();
@@ -94,7 +94,7 @@ async fn lists_nothing_else(via: Via) {
     assert_eq!(keys(&none).await, ["k4".to_owned()].into());
 }
 
-async fn pages_are_small_and_none_is_missed(via: Via) {
+async fn pages_are_small_and_miss_no_lock(via: Via) {
     let server = Server::start(&[]).await;
     let backend = via.backend(&server, "");
     for i in 0..500 {
@@ -106,7 +106,7 @@ async fn pages_are_small_and_none_is_missed(via: Via) {
     let mut seen = BTreeSet::new();
     loop {
         let page = backend.list(after.as_deref(), 5).await.unwrap();
-        // Of about a hundred names that are visited at once, a quarter are these.
+        // A quarter of the hundred names in a batch are these.
         assert!(page.locks.len() <= 80, "{}", page.locks.len());
         seen.extend(page.locks.into_iter().map(|lock| lock.key));
         match page.next {
@@ -115,12 +115,12 @@ async fn pages_are_small_and_none_is_missed(via: Via) {
         }
     }
     assert_eq!(seen.len(), 500);
-    // However much is asked for, it is bounded: these take 3 KB each.
+    // A page is limited, whatever the caller asks for. Each of these locks has 3 KB.
     let page = backend.list(None, usize::MAX).await.unwrap();
     assert!(page.locks.len() <= 160, "{}", page.locks.len());
 }
 
-async fn a_place_that_is_none_is_refused(via: Via) {
+async fn an_invalid_cursor_is_refused(via: Via) {
     let server = Server::start(&[]).await;
     let backend = via.backend(&server, "");
     for bad in [
@@ -141,7 +141,7 @@ async fn a_place_that_is_none_is_refused(via: Via) {
     assert!(backend.list(Some("18446744073709551615"), 10).await.is_ok());
 }
 
-async fn a_lock_is_taken_away_with_all_but_its_counter(via: Via) {
+async fn a_forced_release_keeps_only_the_counter(via: Via) {
     let server = Server::start(&[]).await;
     let backend = via.backend(&server, "");
     for name in ["k", "id:AAAAAAAAAAAAAAAAAAAAAA"] {
@@ -165,7 +165,7 @@ async fn a_lock_is_taken_away_with_all_but_its_counter(via: Via) {
     }
 }
 
-async fn only_what_belongs_to_a_lock_is_taken_away(via: Via) {
+async fn a_forced_release_touches_nothing_else(via: Via) {
     let server = Server::start(&[]).await;
     let backend = via.backend(&server, "");
     let key = Key::new("k").unwrap();
@@ -176,7 +176,7 @@ async fn only_what_belongs_to_a_lock_is_taken_away(via: Via) {
         );
         let _: () = server.run(&["SET", "syncguard:k", &json]).await;
     };
-    // Written by others, and held with an index that leads to another lock.
+    // This lock was stored by another program, and its index leads to another lock.
     let index = format!("syncguard:id:{id}");
     let _: () = server.run(&["SET", &index, "syncguard:other"]).await;
     let _: () = server
@@ -186,7 +186,7 @@ async fn only_what_belongs_to_a_lock_is_taken_away(via: Via) {
         write(lock_id, u64::from(u32::MAX) * 1000).await;
         assert!(backend.force_release(&key).await.unwrap());
     }
-    // It is over, and so it was not live.
+    // The lock has expired, so it was not live.
     write(id, 5).await;
     assert!(!backend.force_release(&key).await.unwrap());
     let mut left: Vec<String> = server.run(&["KEYS", "*"]).await;
@@ -199,8 +199,8 @@ async fn only_what_belongs_to_a_lock_is_taken_away(via: Via) {
     assert_eq!(server.run::<u32>(&["EXISTS", "syncguard:k"]).await, 1);
 }
 
-/// Names that a script makes up are refused there, unless they are in the slot of those it was given.
-async fn in_a_cluster(via: Via) {
+/// A cluster refuses names that a script makes itself, unless they are in the slot of its keys.
+async fn a_cluster_lists_and_releases(via: Via) {
     let server = Server::start(&["--cluster-enabled", "yes"]).await;
     let slots: Vec<String> = (0..16384).map(|slot: u16| slot.to_string()).collect();
     let mut command = redis::cmd("CLUSTER");
@@ -233,7 +233,7 @@ async fn in_a_cluster(via: Via) {
     assert_eq!(left, names.len());
 }
 
-async fn prefixes_that_contain_each_other_are_told(via: Via) {
+async fn prefixes_that_contain_each_other_are_reported(via: Via) {
     let server = Server::start(&[]).await;
     let lock_under = async |prefix: &str| {
         let backend = via.backend(&server, &format!(r#","keyPrefix":"{prefix}""#));
@@ -251,7 +251,7 @@ async fn prefixes_that_contain_each_other_are_told(via: Via) {
     for unrelated in ["syncguardian", "other:syncguard", "billing"] {
         lock_under(unrelated).await;
     }
-    // Names that only look like those of counters.
+    // Names that only look like names of counters.
     for name in ["syncguard:a:fence:b:c", "syncguard:a:fence:", ":fence:x:y"] {
         let _: () = server.run(&["SET", name, "1"]).await;
     }
@@ -267,9 +267,9 @@ async fn prefixes_that_contain_each_other_are_told(via: Via) {
     }
 }
 
-/// However many names there are, only some are visited, in small steps.
+/// A report visits only some of many names, in small steps.
 #[tokio::test]
-async fn of_many_names_only_a_sample_is_visited() {
+async fn only_a_sample_of_many_names_is_visited() {
     let server = Server::start(&[]).await;
     let fill = "for i = 1, 60000 do redis.call('SET', 'other:' .. i, '') end";
     let _: () = server.run(&["EVAL", fill, "0"]).await;

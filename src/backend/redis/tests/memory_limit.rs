@@ -1,5 +1,5 @@
-//! A server that has reached `maxmemory` and evicts nothing: no new locks, but those that are held
-//! can be kept and released.
+//! A server that has reached `maxmemory` and evicts nothing accepts no new locks. Locks that are held
+//! can be extended and released.
 
 use redis::Value;
 
@@ -11,7 +11,7 @@ use crate::error::ErrorCode;
 
 over_both!(held_locks_are_extended_and_released);
 
-/// From now on every command that could need memory is refused.
+/// Makes the server refuse every command that could need memory.
 async fn fill_up(server: &Server) {
     let _: () = server.run(&["CONFIG", "SET", "maxmemory", "1"]).await;
 }
@@ -60,7 +60,7 @@ async fn held_locks_are_extended_and_released(via: Via) {
 }
 
 #[tokio::test]
-async fn of_calls_that_share_a_script_only_acquires_are_refused() {
+async fn only_acquires_of_a_shared_script_are_refused() {
     let server = Server::start(&["--maxmemory-policy", "noeviction"]).await;
     let backend = server.backend("");
     let [a, b, new] = ["a", "b", "new"].map(|key| request(key, 30_000));

@@ -1,4 +1,4 @@
-//! Against a real redis-server; a connection against a peer of its own, and clients that are mocks.
+//! Tests with a real redis-server. `connection` uses a peer of its own, and `client` uses mocks.
 
 mod client;
 mod connection;

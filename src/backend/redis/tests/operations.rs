@@ -12,11 +12,11 @@ use crate::lock::{Key, LockId};
 
 over_both!(
     the_life_of_a_lock,
-    stores_what_cjson_would,
+    locks_are_stored_as_cjson_writes_them,
     an_exhausted_counter_changes_nothing,
     values_that_are_not_locks_are_left_alone,
     a_forged_index_reaches_no_other_lock,
-    held_a_little_longer_than_it_says,
+    a_lock_without_a_ttl_is_held_for_the_tolerance,
     the_time_tolerance_and_the_cleanup_guard,
 );
 
@@ -30,7 +30,7 @@ pub(super) fn granted(outcome: AcquireOutcome) -> (u64, u64) {
     }
 }
 
-/// Checks that it is locked and, where that is told, for how long in milliseconds.
+/// Checks that the key is locked, and for how many milliseconds if the answer says so.
 pub(super) fn assert_locked(via: Via, outcome: AcquireOutcome, expected: RangeInclusive<u64>) {
     let AcquireOutcome::Locked(holder) = outcome else {
         panic!("it is not locked")
@@ -100,7 +100,7 @@ async fn the_life_of_a_lock(via: Via) {
     );
 }
 
-async fn stores_what_cjson_would(via: Via) {
+async fn locks_are_stored_as_cjson_writes_them(via: Via) {
     let server = Server::start(&[]).await;
     let backend = via.backend(&server, "");
     for key in [
@@ -113,7 +113,7 @@ async fn stores_what_cjson_would(via: Via) {
         let lock = request(key, 30_000);
         granted(backend.acquire(&lock).await.unwrap());
         let stored: String = server.run(&["GET", &format!("syncguard:{key}")]).await;
-        // The key as cjson encodes it, and each field as cjson decodes it.
+        // Compare the key as cjson encodes it, and each field as cjson decodes it.
         let checked: Vec<String> = server
             .run(&[
                 "EVAL",
@@ -184,7 +184,7 @@ async fn values_that_are_not_locks_are_left_alone(via: Via) {
         let after: String = server.run(&["GET", "syncguard:k"]).await;
         assert_eq!(after, garbage);
     }
-    // Larger than the largest reply.
+    // This is larger than the largest reply.
     let lock = request("k", 30_000);
     let _: () = server.run(&["DEL", "syncguard:k"]).await;
     backend.acquire(&lock).await.unwrap();
@@ -236,13 +236,13 @@ async fn a_forged_index_reaches_no_other_lock(via: Via) {
 }
 
 #[tokio::test]
-async fn a_refused_attempt_tells_when_the_next_succeeds() {
+async fn a_refused_attempt_says_when_the_next_one_succeeds() {
     let server = Server::start(&[]).await;
     let backend = server.backend("");
     for ms in [400, 401, 402] {
-        // Done again when the machine was too slow for it: where the server paused between its look
-        // at the clock and the write, Redis removes the lock that much later; where we did, the lock
-        // is gone before the second attempt.
+        // Repeat this if the machine was too slow. If the server paused between reading the clock and
+        // writing, Redis removes the lock later. If this process paused, the lock is gone before the
+        // second attempt.
         let mut tries = (0..10).map(|number| format!("k{ms}:{number}"));
         loop {
             let key = tries.next().expect("the next attempt never succeeded");
@@ -260,7 +260,7 @@ async fn a_refused_attempt_tells_when_the_next_succeeds() {
     }
 }
 
-/// A lock that Redis does not expire by itself: written without a TTL, with other spacing. It ended
+/// Stores a lock without a TTL and with other spacing, so that Redis does not remove it. It expired
 /// `age_ms` ago.
 async fn store(server: &Server, id: LockId, age_ms: i64) {
     let expires = server_time_ms(server).await - age_ms;
@@ -280,12 +280,12 @@ async fn server_time_ms(server: &Server) -> i64 {
     seconds * 1000 + micros / 1000
 }
 
-async fn held_a_little_longer_than_it_says(via: Via) {
+async fn a_lock_without_a_ttl_is_held_for_the_tolerance(via: Via) {
     let server = Server::start(&[]).await;
     let backend = via.backend(&server, "");
     let key = Key::new("k").unwrap();
     let id = LockId::generate();
-    // Done again when the machine was too slow for it.
+    // Repeat this if the machine was too slow.
     macro_rules! in_time {
         ($operation:expr) => {
             loop {
@@ -324,7 +324,7 @@ async fn the_time_tolerance_and_the_cleanup_guard(via: Via) {
     let index = format!("syncguard:id:{}", id.as_str());
     let write = async |age_ms: i64| store(&server, id, age_ms).await;
 
-    // Not yet beyond the tolerance, so held; the new TTL goes into the foreign format.
+    // The lock is held, because the tolerance is not over. The foreign format gets the new TTL.
     write(-20_000).await;
     assert!(reader.is_locked(&key).await.unwrap());
     assert!(matches!(
@@ -383,7 +383,7 @@ async fn forgotten_scripts_are_sent_again() {
 }
 
 #[tokio::test]
-async fn a_clients_own_prefix_is_kept_outside() {
+async fn the_prefix_of_a_client_precedes_ours() {
     let server = Server::start(&[]).await;
     let backend = server.backend(r#","clientKeyPrefix":"app/","keyPrefix":"locks""#);
     let lock = request("k", 1000);
@@ -419,7 +419,7 @@ async fn a_lock_whose_key_is_known_is_released_only_by_its_holder() {
     let left: Vec<String> = server.run(&["KEYS", "*"]).await;
     assert_eq!(left, ["syncguard:fence:syncguard:k"]);
 
-    // Where the key of another lock is named, the index tells.
+    // If the caller names the key of another lock, the index has the right one.
     granted(backend.acquire(&lock).await.unwrap());
     let elsewhere = Key::new("elsewhere").unwrap();
     let wrong_key = ReleaseRequest {

@@ -17,7 +17,7 @@ use crate::backend::{AcquireRequest, Backend, ReleaseRequest, Warnings};
 use crate::error::Result;
 use crate::lock::{Key, LockId, Ttl};
 
-/// A busy machine may need more than the half second after which the driver gives up by default.
+/// The driver gives up after half a second by default, which is too short on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub async fn connection_of(client: &Client) -> MultiplexedConnection {
@@ -57,7 +57,7 @@ impl Via {
     }
 }
 
-/// Each of these tests runs over a connection of ours and over a client.
+/// Runs each of these tests over a connection of ours and over a client.
 macro_rules! over_both {
     ($($test:ident),+ $(,)?) => {
         mod over_connection {
@@ -138,7 +138,7 @@ impl Server {
         command.query_async(&mut connection).await.unwrap()
     }
 
-    /// A command given as words.
+    /// Runs a command that consists of these words.
     pub async fn run<T: FromRedisValue>(&self, words: &[&str]) -> T {
         let mut command = redis::cmd(words[0]);
         for word in &words[1..] {
@@ -186,13 +186,13 @@ pub fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// A backend for a server on this port; `more` is JSON, as in `,"keyPrefix":"x"`.
+/// Returns a backend for a server on this port. `more` is JSON, as in `,"keyPrefix":"x"`.
 pub fn backend(port: u16, more: &str) -> Result<RedisBackend> {
     let server = format!(r#"{{"kind":"server","node":{{"host":"127.0.0.1","port":{port}}}}}"#);
     deployment(&server, more)
 }
 
-/// A backend for a deployment, which is JSON too.
+/// Returns a backend for a deployment, which is JSON, too.
 pub fn deployment(deployment: &str, more: &str) -> Result<RedisBackend> {
     let json = format!(r#"{{"deployment":{deployment}{more}}}"#);
     RedisBackend::open(
@@ -216,7 +216,7 @@ pub fn request(key: &str, ms: u32) -> AcquireRequest {
     }
 }
 
-/// The same, with a lockId that leads to the key in this backend.
+/// Like `request`, with a lockId that belongs to the shard of the key.
 pub fn request_to(backend: &RedisBackend, key: &str, ms: u32) -> AcquireRequest {
     let request = request(key, ms);
     AcquireRequest {
@@ -227,7 +227,7 @@ pub fn request_to(backend: &RedisBackend, key: &str, ms: u32) -> AcquireRequest 
     }
 }
 
-/// Writes `start` and then `more` again and again. How much of half a gigabyte was taken.
+/// Writes `start`, then repeats `more`. Returns how many bytes of half a gigabyte were accepted.
 pub fn pour(stream: &mut TcpStream, start: &str, more: &str) -> usize {
     stream
         .set_write_timeout(Some(Duration::from_secs(20)))
@@ -243,7 +243,7 @@ pub fn pour(stream: &mut TcpStream, start: &str, more: &str) -> usize {
     written
 }
 
-/// A release by a caller that knows the lock's key.
+/// Returns a release by a caller that knows the lock's key.
 pub fn keyed(lock: &AcquireRequest) -> ReleaseRequest {
     ReleaseRequest {
         lock_id: lock.lock_id,

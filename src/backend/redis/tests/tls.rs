@@ -7,7 +7,7 @@ use super::server::{Server, backend, request};
 use crate::backend::Backend;
 use crate::error::{Error, ErrorCode};
 
-/// How a connection fails that speaks TLS to this port, and how fast.
+/// Returns the error of a connection that speaks TLS to this port, and how long it took.
 async fn tls_failure(port: u16, more: &str) -> (Error, Duration) {
     let tls = r#","tls":{"rejectUnauthorized":false}"#;
     let backend = backend(port, &format!("{tls}{more}")).unwrap();
@@ -17,10 +17,10 @@ async fn tls_failure(port: u16, more: &str) -> (Error, Duration) {
 }
 
 #[tokio::test]
-async fn tls_to_a_port_without_is_told_before_the_time_is_up() {
+async fn tls_to_a_plain_port_is_reported_before_the_time_out() {
     const LONG: &str = r#","connectTimeoutMs":60000,"operationTimeoutMs":60000"#;
     let server = Server::start(&[]).await;
-    // One that is not even allowed to say PONG.
+    // This server refuses even PING.
     let guarded = Server::start(&["--requirepass", "hunter2"]).await;
     let talkative = peer(true, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
     for port in [server.port, guarded.port, talkative] {
@@ -51,7 +51,7 @@ async fn a_tls_port_that_is_silent_or_hangs_up() {
     assert!(took >= Duration::from_millis(400), "it is tried again");
 }
 
-/// Servers that speak TLS answer others with an alert, or hang up and answer a TLS handshake only.
+/// Servers that speak TLS answer other data with an alert, or hang up.
 #[tokio::test]
 async fn a_tls_port_is_recognised_at_once() {
     const ALERT: &[u8] = b"\x15\x03\x03\x00\x02\x02\x46";

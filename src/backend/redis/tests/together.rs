@@ -10,10 +10,10 @@ use super::operations::{assert_locked, granted};
 use super::server::{Server, Via, request};
 use crate::backend::redis::connection::resp;
 use crate::backend::redis::format::reply;
-use crate::backend::redis::format::scripts::{self, Form};
+use crate::backend::redis::format::scripts;
 use crate::backend::{AcquireRequest, Backend, LookupQuery, ReleaseOutcome};
 
-/// The keys and the arguments of a call, as a connection sends them.
+/// The keys and the arguments of a call.
 pub(super) type Parts = (Vec<String>, Vec<String>);
 
 pub(super) fn acquire_of(request: &AcquireRequest) -> Parts {
@@ -24,11 +24,14 @@ pub(super) fn acquire_of(request: &AcquireRequest) -> Parts {
     (vec![lock, index_of(request), fence], args.into())
 }
 
-/// With the name of the lock, or by the index alone.
+/// Returns a release with the name of the lock, or by the index alone.
 pub(super) fn release_of(request: &AcquireRequest, lock: Option<&str>) -> Parts {
     let mut keys = vec![index_of(request)];
     keys.extend(lock.map(str::to_owned));
-    (keys, vec![request.lock_id.as_str().to_owned()])
+    (
+        keys,
+        [request.lock_id.as_str(), "1000"].map(str::to_owned).into(),
+    )
 }
 
 fn index_of(request: &AcquireRequest) -> String {
@@ -38,7 +41,7 @@ fn index_of(request: &AcquireRequest) -> String {
 pub(super) fn together(server: &Server, calls: &[Parts]) -> Vec<Value> {
     let keys: Vec<_> = calls.iter().flat_map(|(keys, _)| keys).collect();
     let mut command = redis::cmd("EVAL");
-    command.arg(scripts::TOGETHER.lean.text).arg(keys.len());
+    command.arg(scripts::TOGETHER.text).arg(keys.len());
     command.arg(keys);
     for (keys, args) in calls {
         command.arg(keys.len()).arg(args);
@@ -65,7 +68,7 @@ async fn calls_that_share_a_script_do_what_they_do_alone() {
     let _: () = server.run(&["SADD", "syncguard:odd", "x"]).await;
     let calls = [&a, &b, &again, &odd].map(acquire_of);
     let mut answers = together(&server, &calls).into_iter();
-    let mut next = || reply::acquired(Form::Lean, answers.next().unwrap());
+    let mut next = || reply::acquired_lean(answers.next().unwrap());
     assert_eq!(granted(next().unwrap()).0, 1);
     assert_eq!(granted(next().unwrap()).0, 1);
     assert_locked(Via::Connection, next().unwrap(), 29_000..=30_001);
@@ -74,7 +77,8 @@ async fn calls_that_share_a_script_do_what_they_do_alone() {
     };
     assert_eq!(error.code(), "WRONGTYPE");
 
-    // One that is not there, one where another is, one that is given back before the next wants it.
+    // A lock that does not exist, a lock of another holder, and one that is released before the next
+    // call acquires it.
     let calls = [
         release_of(&odd, None),
         release_of(&again, Some("syncguard:a")),
@@ -86,7 +90,7 @@ async fn calls_that_share_a_script_do_what_they_do_alone() {
     let answers = together(&server, &calls);
     let released = [0, 1, 2, 4, 5].map(|call| answers[call].clone());
     assert_eq!(released, [-1, -1, 1, 1, -1].map(Value::Int));
-    let (fence, expires_at_ms) = granted(reply::acquired(Form::Lean, answers[3].clone()).unwrap());
+    let (fence, expires_at_ms) = granted(reply::acquired_lean(answers[3].clone()).unwrap());
     assert_eq!(fence, 2);
     let found = backend.lookup(&LookupQuery::LockId(again.lock_id)).await;
     assert_eq!(found.unwrap().unwrap().expires_at_ms, expires_at_ms);

@@ -1,4 +1,4 @@
-//! What a watch tells. What happens when its connection has trouble is in `watch_faults`.
+//! When a watch wakes. `watch_faults` tests failures of its connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,22 +10,24 @@ use crate::backend::redis::RedisBackend;
 use crate::backend::{AcquireOutcome, AcquireRequest, Backend, ReleaseOutcome, Watch};
 use crate::lock::Key;
 
-/// What is promised, with room for a busy machine.
-pub(super) const SOON: Duration = Duration::from_secs(5);
-/// Long enough for a push that should not come.
-pub(super) const A_WHILE: Duration = Duration::from_millis(150);
+/// A wake-up that takes longer is missing, even on a busy machine.
+pub(super) const WAKE_LIMIT: Duration = Duration::from_secs(5);
+/// After this time, a push that should not come has not come.
+pub(super) const NO_PUSH_WITHIN: Duration = Duration::from_millis(150);
 
 pub(super) fn watch(backend: &RedisBackend, key: &str) -> Box<dyn Watch> {
     backend.watch(&Key::new(key).unwrap()).unwrap()
 }
 
-pub(super) async fn told(watch: &mut Box<dyn Watch>) {
-    timeout(SOON, watch.changed()).await.expect("told in time");
+pub(super) async fn woken(watch: &mut Box<dyn Watch>) {
+    timeout(WAKE_LIMIT, watch.changed())
+        .await
+        .expect("woken in time");
 }
 
-pub(super) async fn not_told(watch: &mut Box<dyn Watch>) {
-    let told = timeout(A_WHILE, watch.changed()).await;
-    assert!(told.is_err(), "there was nothing to tell");
+pub(super) async fn not_woken(watch: &mut Box<dyn Watch>) {
+    let woken = timeout(NO_PUSH_WITHIN, watch.changed()).await;
+    assert!(woken.is_err(), "nothing happened to the key");
 }
 
 pub(super) async fn acquire(backend: &RedisBackend, key: &str, ttl_ms: u32) -> AcquireRequest {
@@ -41,7 +43,7 @@ pub(super) async fn release(backend: &RedisBackend, lock: &AcquireRequest) {
 }
 
 impl Server {
-    /// A number of `INFO`.
+    /// Returns a number of `INFO`.
     pub(super) async fn info(&self, name: &str) -> usize {
         let text: String = self.run(&["INFO", "all"]).await;
         let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -53,7 +55,7 @@ impl Server {
         number.flatten().map_or(0, |number| number.parse().unwrap())
     }
 
-    /// The connections that track, as `CLIENT LIST` shows them.
+    /// Returns the lines of `CLIENT LIST` for connections that track.
     pub(super) async fn tracking(&self) -> Vec<String> {
         let list: String = self.run(&["CLIENT", "LIST"]).await;
         let tracks = |line: &&str| line.split(' ').any(|field| field == "flags=t");
@@ -63,137 +65,137 @@ impl Server {
     pub(super) async fn until_tracked(&self, keys: usize) {
         let started = Instant::now();
         while self.info("tracking_total_keys:").await < keys {
-            assert!(started.elapsed() < SOON, "not tracked in time");
+            assert!(started.elapsed() < WAKE_LIMIT, "not tracked in time");
             sleep(Duration::from_millis(5)).await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_release_of_another_connection() {
+async fn a_release_by_another_connection_wakes() {
     let server = Server::start(&[]).await;
     let (holder, waiter) = (server.backend(""), server.backend(""));
     let lock = acquire(&holder, "k", 30_000).await;
     let mut watch = watch(&waiter, "k");
-    not_told(&mut watch).await;
+    not_woken(&mut watch).await;
     release(&holder, &lock).await;
     let released = Instant::now();
-    told(&mut watch).await;
+    woken(&mut watch).await;
     assert!(released.elapsed() < Duration::from_millis(500));
-    not_told(&mut watch).await;
+    not_woken(&mut watch).await;
 
-    // It goes on: the lock of the next holder, and the one after it.
+    // The watch continues with the lock of the next holder, and the one after it.
     for _ in 0..2 {
         let lock = acquire(&holder, "k", 30_000).await;
-        not_told(&mut watch).await;
+        not_woken(&mut watch).await;
         release(&holder, &lock).await;
-        told(&mut watch).await;
+        woken(&mut watch).await;
     }
 }
 
 #[tokio::test]
-async fn a_key_that_is_free_already() {
+async fn a_key_that_is_free_wakes_at_once() {
     let server = Server::start(&[]).await;
     let backend = server.backend("");
     let mut first = watch(&backend, "k");
-    told(&mut first).await;
-    not_told(&mut first).await;
-    told(&mut watch(&backend, "k")).await;
+    woken(&mut first).await;
+    not_woken(&mut first).await;
+    woken(&mut watch(&backend, "k")).await;
 }
 
 #[tokio::test]
-async fn what_happens_before_the_call_is_not_forgotten() {
+async fn a_change_before_the_call_is_not_lost() {
     let server = Server::start(&[]).await;
     let backend = server.backend("");
     let lock = acquire(&backend, "k", 30_000).await;
     let mut watch = watch(&backend, "k");
-    // Dropped at its await.
-    not_told(&mut watch).await;
+    // The future is dropped at its await.
+    not_woken(&mut watch).await;
     server.until_tracked(1).await;
     release(&backend, &lock).await;
-    sleep(A_WHILE).await;
+    sleep(NO_PUSH_WITHIN).await;
     let _lock = acquire(&backend, "k", 30_000).await;
-    sleep(A_WHILE).await;
-    told(&mut watch).await;
+    sleep(NO_PUSH_WITHIN).await;
+    woken(&mut watch).await;
 }
 
 #[tokio::test]
-async fn an_expiry() {
+async fn an_expiry_wakes() {
     let server = Server::start(&[]).await;
     let backend = server.backend("");
     acquire(&backend, "k", 1000).await;
     let mut watch = watch(&backend, "k");
-    not_told(&mut watch).await;
-    told(&mut watch).await;
+    not_woken(&mut watch).await;
+    woken(&mut watch).await;
     assert!(!backend.is_locked(&Key::new("k").unwrap()).await.unwrap());
 }
 
 #[tokio::test]
-async fn strangers_who_delete_and_flush() {
+async fn deletes_and_flushes_of_other_clients_wake() {
     let server = Server::start(&[]).await;
     let backend = server.backend("");
     let mut watch = watch(&backend, "k");
-    told(&mut watch).await;
+    woken(&mut watch).await;
     for command in [&["DEL", "syncguard:k"][..], &["FLUSHALL"], &["FLUSHDB"]] {
         acquire(&backend, "k", 30_000).await;
-        not_told(&mut watch).await;
+        not_woken(&mut watch).await;
         let _: redis::Value = server.run(command).await;
-        told(&mut watch).await;
-        not_told(&mut watch).await;
+        woken(&mut watch).await;
+        not_woken(&mut watch).await;
     }
 }
 
 #[tokio::test]
-async fn a_heartbeat_tells_nothing_and_costs_one_read() {
+async fn a_heartbeat_wakes_nobody_and_costs_one_read() {
     let server = Server::start(&[]).await;
     let (holder, waiter) = (server.backend(""), server.backend(""));
     let lock = acquire(&holder, "k", 30_000).await;
     let (mut one, mut two) = (watch(&waiter, "k"), watch(&waiter, "k"));
-    not_told(&mut one).await;
-    not_told(&mut two).await;
+    not_woken(&mut one).await;
+    not_woken(&mut two).await;
     for _ in 0..3 {
         holder.extend(lock.lock_id, ttl(30_000)).await.unwrap();
-        not_told(&mut one).await;
-        not_told(&mut two).await;
+        not_woken(&mut one).await;
+        not_woken(&mut two).await;
     }
-    // The script reads too, so the key is written by other means.
+    // The extend script reads the key, too, so write the key with SET.
     let reads = server.info("cmdstat_get:calls=").await;
     for _ in 0..5 {
         let _: () = server.run(&["SET", "syncguard:k", "x"]).await;
-        not_told(&mut one).await;
+        not_woken(&mut one).await;
     }
     let reads = server.info("cmdstat_get:calls=").await - reads;
     assert!((1..=5).contains(&reads), "{reads}");
     let _: u32 = server.run(&["DEL", "syncguard:k"]).await;
-    told(&mut one).await;
-    told(&mut two).await;
+    woken(&mut one).await;
+    woken(&mut two).await;
 }
 
 #[tokio::test]
-async fn a_key_with_any_name_and_a_prefix() {
+async fn a_key_may_have_any_name_and_prefix() {
     let server = Server::start(&[]).await;
     let backend = server.backend(r#","keyPrefix":"äpp","clientKeyPrefix":"outer:""#);
     for key in ["ünï cødé 🔒\r\n\0", "fence:x", &"long".repeat(128)] {
         let lock = acquire(&backend, key, 30_000).await;
         let mut watch = watch(&backend, key);
-        not_told(&mut watch).await;
+        not_woken(&mut watch).await;
         release(&backend, &lock).await;
-        told(&mut watch).await;
+        woken(&mut watch).await;
     }
 }
 
 #[tokio::test]
-async fn something_that_is_not_a_lock() {
+async fn a_value_that_is_not_a_lock_wakes() {
     let server = Server::start(&[]).await;
     let backend = server.backend("");
     let _: u32 = server.run(&["RPUSH", "syncguard:k", "x"]).await;
-    // An attempt can tell what is wrong.
-    told(&mut watch(&backend, "k")).await;
+    // The waiter's attempt reports what is wrong.
+    woken(&mut watch(&backend, "k")).await;
     let lock = acquire(&backend, "other", 30_000).await;
     let mut other = watch(&backend, "other");
-    not_told(&mut other).await;
+    not_woken(&mut other).await;
     release(&backend, &lock).await;
-    told(&mut other).await;
+    woken(&mut other).await;
 }
 
 #[tokio::test]
@@ -218,11 +220,14 @@ async fn many_keys_share_one_connection() {
         release(&holder, lock).await;
     }
     for task in watching {
-        timeout(SOON, task).await.expect("told in time").unwrap();
+        timeout(WAKE_LIMIT, task)
+            .await
+            .expect("woken in time")
+            .unwrap();
     }
 }
 
-/// As a waiter does it: an attempt, and after each refusal the watch.
+/// Waits as a waiter does: makes an attempt, and watches after each refusal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_release_is_missed() {
     const ROUNDS: usize = 500;
@@ -251,8 +256,8 @@ async fn no_release_is_missed() {
                 };
                 let lock = request(key, 60_000);
                 while let AcquireOutcome::Locked(_) = waiter.acquire(&lock).await.unwrap() {
-                    let told = timeout(Duration::from_secs(10), watch.changed()).await;
-                    told.expect("a release was missed");
+                    let woken = timeout(Duration::from_secs(10), watch.changed()).await;
+                    woken.expect("a release was missed");
                 }
                 release(&waiter, &lock).await;
                 releasing.await.unwrap();

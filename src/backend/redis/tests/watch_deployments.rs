@@ -1,4 +1,4 @@
-//! Watches over every kind of connection, and where another server takes over.
+//! Watches over every kind of connection, and after another server took over.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::server::{Server, free_port};
-use super::watch::{acquire, not_told, release, told, watch};
+use super::watch::{acquire, not_woken, release, watch, woken};
 use crate::backend::Warnings;
 use crate::backend::redis::RedisBackend;
 
@@ -19,12 +19,12 @@ fn open(json: &str) -> RedisBackend {
     RedisBackend::open(config, Warnings::new(|text| panic!("{text}")), None).unwrap()
 }
 
-async fn told_of_a_release(backend: &RedisBackend) {
+async fn woken_by_a_release(backend: &RedisBackend) {
     let lock = acquire(backend, "k", 30_000).await;
     let mut watch = watch(backend, "k");
-    not_told(&mut watch).await;
+    not_woken(&mut watch).await;
     release(backend, &lock).await;
-    told(&mut watch).await;
+    woken(&mut watch).await;
 }
 
 #[cfg(unix)]
@@ -34,7 +34,7 @@ async fn a_unix_socket() {
     let path = path.to_str().unwrap();
     let _server = Server::start(&["--unixsocket", path]).await;
     let node = format!(r#"{{"kind":"server","node":{{"path":"{path}"}}}}"#);
-    told_of_a_release(&open(&format!(r#"{{"deployment":{node}}}"#))).await;
+    woken_by_a_release(&open(&format!(r#"{{"deployment":{node}}}"#))).await;
 }
 
 #[tokio::test]
@@ -63,11 +63,11 @@ async fn tls() {
     .await;
     let node = format!(r#"{{"kind":"server","node":{{"host":"localhost","port":{port}}}}}"#);
     let tls = r#"{"rejectUnauthorized":false}"#;
-    told_of_a_release(&open(&format!(r#"{{"deployment":{node},"tls":{tls}}}"#))).await;
+    woken_by_a_release(&open(&format!(r#"{{"deployment":{node},"tls":{tls}}}"#))).await;
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// Answers every question about the master with the port that is set.
+/// Answers every question about the master with the current port.
 async fn sentinel(master: Arc<AtomicU16>) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -92,7 +92,7 @@ async fn sentinel(master: Arc<AtomicU16>) -> u16 {
 }
 
 #[tokio::test]
-async fn a_failover() {
+async fn a_watch_follows_a_failover() {
     let mut first = Server::start(&[]).await;
     let second = Server::start(&[]).await;
     let master = Arc::new(AtomicU16::new(first.port));
@@ -102,19 +102,19 @@ async fn a_failover() {
     ));
     acquire(&backend, "k", 30_000).await;
     let mut watch = watch(&backend, "k");
-    not_told(&mut watch).await;
+    not_woken(&mut watch).await;
     first.kill();
-    not_told(&mut watch).await;
+    not_woken(&mut watch).await;
     master.store(second.port, Ordering::SeqCst);
-    told(&mut watch).await;
+    woken(&mut watch).await;
     assert_eq!(second.tracking().await.len(), 1);
     let lock = acquire(&backend, "k", 30_000).await;
-    not_told(&mut watch).await;
+    not_woken(&mut watch).await;
     release(&backend, &lock).await;
-    told(&mut watch).await;
+    woken(&mut watch).await;
 }
 
-/// Two nodes of a cluster; the first has all slots.
+/// Starts two nodes of a cluster, of which the first has all slots.
 async fn cluster() -> [Server; 2] {
     let buses = [free_port(), free_port()].map(|port| port.to_string());
     let node = |bus| ["--cluster-enabled", "yes", "--cluster-port", bus];
@@ -140,7 +140,7 @@ async fn cluster() -> [Server; 2] {
 }
 
 #[tokio::test]
-async fn a_slot_that_moves() {
+async fn a_watch_follows_a_slot() {
     let [first, second] = cluster().await;
     let backend = open(&format!(
         r#"{{"deployment":{{"kind":"cluster","nodes":[{{"host":"127.0.0.1","port":{}}}]}},"keyPrefix":"{{t}}"}}"#,
@@ -148,7 +148,7 @@ async fn a_slot_that_moves() {
     ));
     let lock = acquire(&backend, "k", 30_000).await;
     let mut watch = watch(&backend, "k");
-    not_told(&mut watch).await;
+    not_woken(&mut watch).await;
 
     let slot: u16 = first.run(&["CLUSTER", "KEYSLOT", "{t}"]).await;
     let slot = slot.to_string();
@@ -172,17 +172,17 @@ async fn a_slot_that_moves() {
             .await;
     }
 
-    told(&mut watch).await;
+    woken(&mut watch).await;
     let started = Instant::now();
     while second.tracking().await.is_empty() {
         assert!(started.elapsed() < Duration::from_secs(5), "not in time");
         sleep(Duration::from_millis(10)).await;
     }
-    // What was missed on the way.
+    // A change may have been missed meanwhile.
     timeout(Duration::from_millis(150), watch.changed())
         .await
         .ok();
-    not_told(&mut watch).await;
+    not_woken(&mut watch).await;
     release(&backend, &lock).await;
-    told(&mut watch).await;
+    woken(&mut watch).await;
 }

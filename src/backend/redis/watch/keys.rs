@@ -1,214 +1,241 @@
-//! The keys that are watched, and what is known of them.
+//! The watched keys, and what is known of each. Pure.
 //!
-//! A push is not ordered with the answers to looks, so a push always leads to a look that starts
-//! after it. What a look tells holds until the next push.
+//! Invalidations are not ordered with the answers to reads. So every invalidation leads to a read that
+//! starts after it, and what a read found holds until the next invalidation.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use crate::backend::watch::{Changes, Registry, WakeUp};
 
 pub(super) type WatchedKey = Arc<[u8]>;
 
 #[derive(Default)]
 pub(super) struct WatchedKeys {
-    watched: HashMap<WatchedKey, Watched>,
-    /// Those of them that nothing is known of.
+    registry: Registry<WatchedKey, State>,
+    /// The keys of which nothing is known. They are read next.
     unknown: HashSet<WatchedKey>,
-    looks: u64,
+    reads: u64,
 }
 
-struct Watched {
-    changed: watch::Sender<()>,
+#[derive(Default)]
+struct State {
     known: Known,
-    /// The connection was lost since the last look: whoever waits is told, whatever the next finds.
-    missed: bool,
+    /// Whether the connection was lost since the last read. A change may have been missed then, so the
+    /// next read wakes all watches, whatever it finds.
+    may_have_missed: bool,
 }
 
-#[derive(PartialEq)]
+#[derive(Default, PartialEq)]
 enum Known {
+    #[default]
     Nothing,
-    /// The number of the look that is under way.
-    Soon(u64),
+    /// The number of the read that is in progress.
+    BeingRead(u64),
     Locked,
     Free,
 }
 
-/// A key that is to be read once.
-pub(super) struct Look {
+/// One read of a key.
+pub(super) struct KeyRead {
     pub(super) key: WatchedKey,
     number: u64,
 }
 
 impl WatchedKeys {
-    /// What tells a new watch that the key may be free.
-    pub(super) fn join(&mut self, key: &WatchedKey) -> watch::Receiver<()> {
-        let watched = self.watched.entry(Arc::clone(key)).or_insert_with(|| {
-            self.unknown.insert(Arc::clone(key));
-            Watched {
-                changed: watch::Sender::new(()),
-                known: Known::Nothing,
-                missed: false,
+    pub(super) fn join(&mut self, key: &WatchedKey) -> Option<Changes> {
+        let (changes, state) = self.registry.join(Arc::clone(key))?;
+        match state.known {
+            Known::Nothing => {
+                self.unknown.insert(Arc::clone(key));
             }
-        });
-        let mut changed = watched.changed.subscribe();
-        if watched.known == Known::Free {
-            changed.mark_changed();
+            Known::Free => changes.mark_changed(),
+            Known::BeingRead(_) | Known::Locked => {}
         }
-        changed
+        Some(changes)
     }
 
-    /// To be called when a watch has dropped what it got.
-    pub(super) fn leave(&mut self, key: &[u8]) {
-        let still_watched = |watched: &Watched| watched.changed.receiver_count() > 0;
-        if !self.watched.get(key).is_some_and(still_watched) {
-            self.watched.remove(key);
+    pub(super) fn leave(&mut self, key: &[u8], changes: &Changes) {
+        if self.registry.leave(key, changes) {
             self.unknown.remove(key);
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.watched.is_empty()
+        self.registry.is_empty()
     }
 
-    /// The looks that must start now.
-    pub(super) fn looks(&mut self) -> Vec<Look> {
-        let mut looks = Vec::new();
+    pub(super) fn close(&mut self) {
+        self.registry.close();
+        self.unknown.clear();
+    }
+
+    /// Returns the reads that must start now.
+    pub(super) fn start_reads(&mut self) -> Vec<KeyRead> {
+        let mut reads = Vec::with_capacity(self.unknown.len());
         for key in self.unknown.drain() {
-            if let Some(watched) = self.watched.get_mut(&key) {
-                self.looks += 1;
-                watched.known = Known::Soon(self.looks);
-                let number = self.looks;
-                looks.push(Look { key, number });
+            if let Some(state) = self.registry.state_of(&key) {
+                self.reads += 1;
+                state.known = Known::BeingRead(self.reads);
+                let number = self.reads;
+                reads.push(KeyRead { key, number });
             }
         }
-        looks
+        reads
     }
 
-    /// The answer to a look.
-    pub(super) fn looked(&mut self, look: &Look, free: bool) {
-        let Some(watched) = self.watched.get_mut(&look.key) else {
-            return;
-        };
-        // Also when there was a push since: under a rush for the key that is always so.
-        if free || watched.missed {
-            watched.missed = false;
-            watched.changed.send_replace(());
+    /// Notes what a read found. Returns a wake-up if waiters should try.
+    pub(super) fn finish_read(&mut self, read: &KeyRead, is_free: bool) -> Option<WakeUp> {
+        let state = self.registry.state_of(&read.key)?;
+        if state.known == Known::BeingRead(read.number) {
+            state.known = if is_free { Known::Free } else { Known::Locked };
         }
-        if watched.known == Known::Soon(look.number) {
-            watched.known = if free { Known::Free } else { Known::Locked };
-        }
+        // A key that was free wakes its watches even if it was invalidated since: when many processes
+        // compete for a key, it always was.
+        let has_news = is_free || state.may_have_missed;
+        state.may_have_missed = false;
+        has_news.then(|| self.registry.wake_up(&read.key))?
     }
 
-    /// The server says that something happened to the key.
-    pub(super) fn pushed(&mut self, key: &[u8]) {
-        if let Some(watched) = self.watched.get_mut(key) {
-            watched.known = Known::Nothing;
+    /// Called when the server reports a change of this key.
+    pub(super) fn invalidate(&mut self, key: &[u8]) {
+        if let Some(state) = self.registry.state_of(key) {
+            state.known = Known::Nothing;
             self.unknown.insert(key.into());
         }
     }
 
-    /// The same for all keys.
-    pub(super) fn flushed(&mut self) {
-        for (key, watched) in &mut self.watched {
-            watched.known = Known::Nothing;
+    /// Called when any key may have changed.
+    pub(super) fn invalidate_all(&mut self) {
+        for (key, state) in self.registry.iter() {
+            state.known = Known::Nothing;
             self.unknown.insert(Arc::clone(key));
         }
     }
 
-    /// The server can tell nothing until the next look.
-    pub(super) fn lost(&mut self) {
-        self.flushed();
-        for watched in self.watched.values_mut() {
-            watched.missed = true;
+    /// Called when the connection was lost.
+    pub(super) fn lose_connection(&mut self) {
+        self.invalidate_all();
+        for (_, state) in self.registry.iter() {
+            state.may_have_missed = true;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+    use parking_lot::Mutex;
+
     use super::*;
+    use crate::backend::Watch;
+    use crate::backend::watch::{KeyWatch, Watches};
 
-    fn key(name: &str) -> WatchedKey {
-        name.as_bytes().into()
+    #[derive(Default)]
+    struct Keys(Mutex<WatchedKeys>);
+
+    impl Watches for Keys {
+        type Key = WatchedKey;
+
+        fn join(self: &Arc<Self>, key: &WatchedKey) -> Option<Changes> {
+            self.0.lock().join(key)
+        }
+
+        fn leave(&self, key: &WatchedKey, changes: &Changes) {
+            self.0.lock().leave(key, changes);
+        }
     }
 
-    fn told(changed: &mut watch::Receiver<()>) -> bool {
-        let told = changed.has_changed().unwrap();
-        changed.mark_unchanged();
-        told
+    impl Keys {
+        fn watch(self: &Arc<Self>) -> KeyWatch<Self> {
+            let mut watch = KeyWatch::new(self, b"k".as_slice().into());
+            is_woken(&mut watch);
+            watch
+        }
+
+        fn only_read(&self) -> KeyRead {
+            let mut reads = self.0.lock().start_reads();
+            assert_eq!(reads.len(), 1);
+            reads.remove(0)
+        }
+
+        fn finish(&self, read: &KeyRead, is_free: bool) {
+            let wake_up = self.0.lock().finish_read(read, is_free);
+            if let Some(wake_up) = wake_up {
+                wake_up.send();
+            }
+        }
     }
 
-    fn one_look(keys: &mut WatchedKeys) -> Look {
-        let mut looks = keys.looks();
-        assert_eq!(looks.len(), 1);
-        looks.remove(0)
-    }
-
-    #[test]
-    fn a_look_for_each_push_and_none_without() {
-        let mut keys = WatchedKeys::default();
-        let mut first = keys.join(&key("k"));
-        let look = one_look(&mut keys);
-        let mut second = keys.join(&key("k"));
-        assert!(keys.looks().is_empty(), "one look is for all");
-        keys.looked(&look, false);
-        assert!(!told(&mut first) && !told(&mut second), "it is locked");
-
-        keys.pushed(b"k");
-        keys.pushed(b"k");
-        keys.pushed(b"another");
-        let look = one_look(&mut keys);
-        keys.looked(&look, true);
-        assert!(told(&mut first) && told(&mut second));
-        assert!(told(&mut keys.join(&key("k"))), "it is known to be free");
-        assert!(keys.looks().is_empty());
-    }
-
-    #[test]
-    fn a_push_during_a_look_leads_to_another() {
-        let mut keys = WatchedKeys::default();
-        let mut changed = keys.join(&key("k"));
-        let early = one_look(&mut keys);
-        keys.pushed(b"k");
-        keys.looked(&early, false);
-        let late = one_look(&mut keys);
-        keys.looked(&late, true);
-        assert!(told(&mut changed));
-
-        keys.pushed(b"k");
-        let early = one_look(&mut keys);
-        keys.pushed(b"k");
-        keys.looked(&early, true);
-        assert!(told(&mut changed), "it was free for a moment at least");
-        assert!(!told(&mut keys.join(&key("k"))), "but who knows");
-        assert_eq!(keys.looks().len(), 1);
+    fn is_woken(watch: &mut KeyWatch<Keys>) -> bool {
+        watch.changed().now_or_never().is_some()
     }
 
     #[test]
-    fn a_late_answer_is_not_for_those_who_came_after_it_was_asked_for() {
-        let mut keys = WatchedKeys::default();
-        drop(keys.join(&key("k")));
-        let early = one_look(&mut keys);
-        keys.leave(b"k");
-        assert!(keys.is_empty());
-        let _changed = keys.join(&key("k"));
-        keys.looked(&early, false);
-        assert_eq!(keys.looks().len(), 1);
+    fn every_invalidation_leads_to_a_read_and_nothing_else_does() {
+        let keys = Arc::new(Keys::default());
+        let mut first = keys.watch();
+        let read = keys.only_read();
+        let mut second = keys.watch();
+        assert!(keys.0.lock().start_reads().is_empty(), "one read is enough");
+        keys.finish(&read, false);
+        assert!(!is_woken(&mut first) && !is_woken(&mut second));
+
+        for key in [b"k".as_slice(), b"k", b"another"] {
+            keys.0.lock().invalidate(key);
+        }
+        keys.finish(&keys.only_read(), true);
+        assert!(is_woken(&mut first) && is_woken(&mut second));
+        let mut third = KeyWatch::new(&keys, b"k".as_slice().into());
+        assert!(is_woken(&mut third), "the key is known to be free");
+        assert!(keys.0.lock().start_reads().is_empty());
     }
 
     #[test]
-    fn a_loss_is_told_after_the_next_look() {
-        let mut keys = WatchedKeys::default();
-        let mut changed = keys.join(&key("k"));
-        keys.looks();
-        keys.lost();
-        assert!(!told(&mut changed));
+    fn an_invalidation_during_a_read_leads_to_another_read() {
+        let keys = Arc::new(Keys::default());
+        let mut watch = keys.watch();
+        let early = keys.only_read();
+        keys.0.lock().invalidate(b"k");
+        keys.finish(&early, false);
+        keys.finish(&keys.only_read(), true);
+        assert!(is_woken(&mut watch));
+
+        keys.0.lock().invalidate(b"k");
+        let early = keys.only_read();
+        keys.0.lock().invalidate(b"k");
+        keys.finish(&early, true);
+        assert!(is_woken(&mut watch), "the key was free for a moment");
+        let mut late = KeyWatch::new(&keys, b"k".as_slice().into());
+        assert!(!is_woken(&mut late), "the key may be locked again");
+        assert_eq!(keys.0.lock().start_reads().len(), 1);
+    }
+
+    #[test]
+    fn a_late_answer_says_nothing_to_watches_that_joined_after_the_read() {
+        let keys = Arc::new(Keys::default());
+        drop(keys.watch());
+        assert!(keys.0.lock().start_reads().is_empty(), "nobody watches");
+        let watch = keys.watch();
+        let early = keys.only_read();
+        drop(watch);
+        assert!(keys.0.lock().is_empty());
+        let _watch = keys.watch();
+        keys.finish(&early, false);
+        assert_eq!(keys.0.lock().start_reads().len(), 1);
+    }
+
+    #[test]
+    fn a_lost_connection_wakes_watches_after_the_next_read() {
+        let keys = Arc::new(Keys::default());
+        let mut watch = keys.watch();
+        keys.0.lock().start_reads();
+        keys.0.lock().lose_connection();
+        assert!(!is_woken(&mut watch));
         for expected in [true, false] {
-            let look = one_look(&mut keys);
-            keys.looked(&look, false);
-            assert_eq!(told(&mut changed), expected);
-            keys.flushed();
+            keys.finish(&keys.only_read(), false);
+            assert_eq!(is_woken(&mut watch), expected);
+            keys.0.lock().invalidate_all();
         }
     }
 }

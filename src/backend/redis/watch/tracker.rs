@@ -1,4 +1,4 @@
-//! The connection on which the server pushes.
+//! The connection over which the server reports changes of watched keys.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,22 +12,22 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Shared;
-use super::keys::{Look, WatchedKeys};
+use super::keys::{KeyRead, WatchedKeys};
 use crate::backend::backoff::Backoff;
 use crate::backend::redis::connection::Connection;
-use crate::backend::redis::connections::redirect;
 use crate::backend::redis::error;
+use crate::backend::redis::retries::redirect;
 use crate::backend::redis::servers::server::Server;
 use crate::error::{Error, ErrorCode, Result};
 
-/// How long the connection is kept when nobody watches: the next may come soon.
-const IDLE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
-/// How often a sign of life is asked for: a connection may die without a word.
-const PING_EVERY: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
-/// When a server that does not offer this is asked again.
+/// How long the connection is kept while nobody watches, because the next watch may come soon.
+const IDLE_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+/// How often the server is pinged: a connection may die without a sign.
+const PING_INTERVAL: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
+/// How long to wait after a server refused to push, before it is asked again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 60 });
-/// A connection that lasted so long was a good one.
-const STEADY: Duration = Duration::from_secs(5);
+/// A connection that lasted this long starts the back-off anew.
+const STEADY_AFTER: Duration = Duration::from_secs(5);
 
 struct Tracked {
     server: Arc<Server>,
@@ -38,26 +38,26 @@ pub(super) async fn run(shared: Arc<Shared>) {
     shared.closed.run_until_cancelled(track(&shared)).await;
 }
 
-/// Until nobody watches any more.
+/// Reconnects until nobody watches any more.
 async fn track(shared: &Shared) {
     let mut backoff = Backoff::new(shared.connect_timeout);
     loop {
         match connect(shared).await {
             Ok(tracked) => {
-                let since = Instant::now();
+                let connected_at = Instant::now();
                 tracked.serve(shared).await;
-                shared.state.lock().keys.lost();
-                if since.elapsed() >= STEADY {
+                shared.state.lock().keys.lose_connection();
+                if connected_at.elapsed() >= STEADY_AFTER {
                     backoff = Backoff::new(shared.connect_timeout);
                 }
             }
-            Err(error) if may_pass(&error) => {}
+            Err(error) if is_temporary(&error) => {}
             Err(error) => {
-                note(shared, &error);
+                report_polling(shared, &error);
                 sleep(REFUSED_PAUSE).await;
             }
         }
-        if shared.dismiss_tracker() {
+        if shared.stop_if_unwatched() {
             return;
         }
         backoff.wait().await;
@@ -74,77 +74,83 @@ async fn connect(shared: &Shared) -> Result<Tracked> {
     Ok(Tracked { server, pushes })
 }
 
-fn may_pass(error: &Error) -> bool {
+fn is_temporary(error: &Error) -> bool {
     matches!(
         error.code,
         ErrorCode::ServiceUnavailable | ErrorCode::NetworkTimeout | ErrorCode::RateLimited
     )
 }
 
-/// Once: waiters poll then, and nobody need do anything.
-fn note(shared: &Shared, error: &Error) {
-    if !shared.noted.swap(true, Ordering::Relaxed) {
+/// Says once that waiters poll. It is no warning, because everything works without notifications.
+fn report_polling(shared: &Shared, error: &Error) {
+    if !shared.has_reported_polling.swap(true, Ordering::Relaxed) {
         let cause = error.said();
         shared.dialer.warnings.debug(&format!(
-            "Waiters poll, as Redis does not tell them of releases: that needs Redis 6 or newer and \
-             permission for HELLO and CLIENT ({cause})"
+            "Waiters poll, because Redis does not notify them of releases: that needs Redis 6 or \
+             later, and permission for the commands HELLO and CLIENT ({cause})"
         ));
     }
 }
 
 impl Tracked {
-    /// Until the connection is lost or has not been needed for a while.
+    /// Returns when the connection is lost, or when it has not been needed for a while.
     async fn serve(mut self, shared: &Shared) {
         let Self { server, pushes } = &mut self;
         let connection = &server.background;
         let over = connection.over();
-        let mut alive = std::pin::pin!(stay_alive(connection));
-        let mut looking = FuturesUnordered::new();
+        let mut alive = std::pin::pin!(ping_until_silent(connection));
+        let mut reads = FuturesUnordered::new();
         let mut idle_since = None;
         loop {
             let is_idle = {
                 let keys = &mut shared.state.lock().keys;
-                looking.extend(keys.looks().into_iter().map(|look| read(connection, look)));
+                let new_reads = keys.start_reads().into_iter();
+                reads.extend(new_reads.map(|read| get(connection, read)));
                 keys.is_empty()
             };
             idle_since = is_idle.then(|| idle_since.unwrap_or_else(Instant::now));
-            let idle_until = idle_since.unwrap_or_else(Instant::now) + IDLE;
+            let idle_until = idle_since.unwrap_or_else(Instant::now) + IDLE_LIMIT;
             tokio::select! {
                 () = over.cancelled() => return,
                 () = &mut alive => return,
                 () = sleep_until(idle_until), if is_idle => return,
-                () = shared.work.notified() => {}
+                () = shared.watches_changed.notified() => {}
                 push = pushes.recv() => match push {
                     Ok(push) => apply_invalidation(&mut shared.state.lock().keys, &push),
-                    Err(RecvError::Lagged(_)) => shared.state.lock().keys.flushed(),
+                    Err(RecvError::Lagged(_)) => shared.state.lock().keys.invalidate_all(),
                     Err(RecvError::Closed) => return,
                 },
-                Some((look, answer)) = looking.next() => match is_free(shared, answer) {
-                    Ok(free) => shared.state.lock().keys.looked(&look, free),
-                    Err(_) => return,
-                },
+                Some((read, answer)) = reads.next() => {
+                    let Ok(is_free) = is_free(shared, answer) else {
+                        return;
+                    };
+                    let wake_up = shared.state.lock().keys.finish_read(&read, is_free);
+                    if let Some(wake_up) = wake_up {
+                        wake_up.send();
+                    }
+                }
             }
         }
     }
 }
 
-/// Returns when the server does not answer any more.
-async fn stay_alive(connection: &Connection) {
+/// Returns when the server no longer answers.
+async fn ping_until_silent(connection: &Connection) {
     loop {
-        sleep(PING_EVERY).await;
+        sleep(PING_INTERVAL).await;
         if connection.ask(&[b"PING"]).await.is_err() {
             return;
         }
     }
 }
 
-/// From then on the server pushes the next change.
-async fn read(connection: &Connection, look: Look) -> (Look, Result<Value>) {
-    let answer = connection.ask(&[b"GET", &look.key]).await;
-    (look, answer)
+/// Reads the key, which also makes the server report its next change.
+async fn get(connection: &Connection, read: KeyRead) -> (KeyRead, Result<Value>) {
+    let answer = connection.ask(&[b"GET", &read.key]).await;
+    (read, answer)
 }
 
-/// An error when this server cannot tell.
+/// Returns an error if this server cannot tell whether the key is free.
 fn is_free(shared: &Shared, answer: Result<Value>) -> Result<bool> {
     match answer? {
         Value::Nil => Ok(true),
@@ -153,10 +159,10 @@ fn is_free(shared: &Shared, answer: Result<Value>) -> Result<bool> {
                 shared.topology.moved(shared.shard, redirect(&refused));
             }
             let error = error::from_server(&refused);
-            // The next attempt gets the same error, and tells the caller.
-            if may_pass(&error) {
+            if is_temporary(&error) {
                 Err(error)
             } else {
+                // Let the waiter make an attempt: it gets the same error, and reports it.
                 Ok(true)
             }
         }
@@ -171,11 +177,11 @@ fn apply_invalidation(keys: &mut WatchedKeys, push: &PushInfo) {
     }
     for value in &push.data {
         match value {
-            Value::Nil => keys.flushed(),
+            Value::Nil => keys.invalidate_all(),
             Value::Array(changed) => {
                 for key in changed {
                     if let Value::BulkString(key) = key {
-                        keys.pushed(key);
+                        keys.invalidate(key);
                     }
                 }
             }

@@ -1,9 +1,10 @@
--- Takes the lock unless a live one is there. `counter` is that of its fences.
--- Returns {1, fence, expiresAtMs}, or 0 when it is locked. In the lean form {fence as a number,
--- expiresAtMs}, or, of the lock that is there, {for how long, in negative milliseconds, expiresAtMs}.
--- If the holder has a label, that comes last, and in place of 0 there is {0, for how long,
--- expiresAtMs, label}.
--- Nothing is written before all checks are done.
+-- Acquires the lock, unless a live lock is stored. `counter` is the name of its fence counter.
+-- Writes nothing before all checks are done.
+--
+-- Returns, if LEAN is set, {fence as a number, expiresAtMs}, or for a live lock {-1 - the milliseconds
+-- until it expires, expiresAtMs, its holder's label if there is one}.
+-- Otherwise returns {1, fence, expiresAtMs}, or for a live lock 0, or, if its holder has a label,
+-- {0, the milliseconds until it expires, expiresAtMs, label}.
 local MAX_LABEL_BYTES = 128
 local function acquire(lock, index, counter, lock_id, ttl_ms, key_in_json)
   local now = now_ms()
@@ -20,14 +21,14 @@ local function acquire(lock, index, counter, lock_id, ttl_ms, key_in_json)
       end
       if not LEAN and not label then return 0 end
       local left = expires - now
-      -- Others may have stored it so that Redis does not remove it at its end.
+      -- Another program may have stored the lock without a TTL.
       if left < 0 then left = left + TOLERANCE_MS end
       if not LEAN then return {0, left, expires, label} end
       return {-1 - left, expires, label}
     end
   end
 
-  -- The counter goes back when it is used up (FENCE_MAX) or was never one of ours.
+  -- Undo the increment if the counter is exhausted (FENCE_MAX), or if it was never one of ours.
   local fence = redis.call('INCR', counter)
   if fence > 900000000000000 or fence < 1 then
     redis.call('DECR', counter)

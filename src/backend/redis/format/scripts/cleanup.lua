@@ -1,8 +1,8 @@
--- Deletes a lock that expired long ago, and its index; never a fence counter, never a live lock.
+-- Deletes a lock that expired long ago, and its index. Never deletes a fence counter or a live lock.
 -- KEYS: lock, index
--- Returns 1 when it was deleted, else 0.
+-- Returns 1 if the lock was deleted, otherwise 0.
 
--- As in is_locked: another holder may have come since.
+-- The same as in is_locked. Another holder may have acquired the lock since then.
 local CLEANUP_GUARD_MS = 2000
 
 local stored = redis.call('GET', KEYS[1])

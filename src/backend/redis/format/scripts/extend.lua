@@ -1,4 +1,4 @@
--- Gives a lock that is held with this lockId a new time to live, from now on.
+-- Gives the lock that is held with this lockId a new TTL, which begins now.
 -- KEYS: index
 -- Returns {1, expiresAtMs}, or 0 held by another, -1 not found, -2 expired.
 
@@ -27,9 +27,9 @@ end
 local done = redis.pcall('SET', lock_key, data, 'PX', ttl_ms)
 if done.err then
   if not string.find(done.err, 'OOM', 1, true) then return done end
-  -- At its memory limit a server refuses a SET, unless the script has written before. DEL is never
-  -- refused, and the index is written again. Only then: while a cluster moves the slot away, a key
-  -- that was deleted cannot be written again.
+  -- At its memory limit a server refuses SET, unless the script has written before. DEL is never
+  -- refused, and the index is written again below. Do this only after a refusal: while a cluster moves
+  -- the slot, a deleted key cannot be written again.
   redis.call('DEL', KEYS[1])
   redis.call('SET', lock_key, data, 'PX', ttl_ms)
 end

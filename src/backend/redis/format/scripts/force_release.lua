@@ -1,6 +1,6 @@
--- Takes a lock away from whoever holds it; never its fence counter.
--- KEYS: lock, what the names of indexes start with
--- Returns 1 when it was live, else 0.
+-- Deletes a lock, whoever holds it, but never its fence counter.
+-- KEYS: lock, the start of the names of indexes
+-- Returns 1 if the lock was live, otherwise 0.
 
 local stored = redis.call('GET', KEYS[1])
 if not stored then return 0 end

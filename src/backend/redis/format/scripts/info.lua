@@ -1,3 +1,3 @@
--- What the server says of itself. Reads only.
--- KEYS: any, of the node that is asked
+-- Returns what the server says about itself. Only reads.
+-- KEYS: any key of the node to ask
 return redis.call('INFO')

@@ -1,8 +1,8 @@
--- Tells whether a live lock is there. Reads only.
+-- Checks whether a live lock is stored. Only reads.
 -- KEYS: lock
--- Returns 1 or 0; a lock that expired so long ago that it may be cleaned up: its lockId.
+-- Returns 1 or 0. If the lock expired so long ago that it may be cleaned up, returns its lockId.
 
--- A lock that was extended a moment ago must not look stale (at least 2000 ms).
+-- At least 2000 ms, so that a lock that was just extended does not look stale.
 local CLEANUP_GUARD_MS = 2000
 
 local stored = redis.call('GET', KEYS[1])

@@ -1,29 +1,29 @@
--- Reads some of the live locks. Bounded in what it visits and returns: others wait meanwhile.
--- KEYS: what the names of a place start with
--- ARGV: cursor, how the names of fence counters go on, how many; with several places also how this
--- one's names end their start, and how those of all do
--- Returns {the next cursor, name, stored data, name, stored data, …}; the names without what those
--- of all places start with. The cursor is 0 at the end.
--- A server with several places shows them all at once, when it is asked for the first of them.
--- Under the names there may be something else that only looks like a lock.
+-- Reads some of the live locks of a shard. Visits and returns only a limited number of names, because
+-- other clients wait meanwhile. What it returns may be something else that only looks like a lock.
+-- KEYS: the start of the names in the shard
+-- ARGV: cursor, what follows that start in the names of fence counters, the number of locks wanted.
+-- In a cluster also the tail with which this shard's start ends, and the tails of all shards.
+-- Returns {the next cursor, name, stored data, name, stored data, …}. The cursor is 0 at the end. The
+-- names lack the start that all shards share.
+-- A server that has several shards lists all of them at once, when it is asked for the first one.
 
--- Names visited at once, and how often: servers have many that are not ours.
-local BATCH, MOST_BATCHES = 100, 10
-local ENOUGH_BYTES = 262144
+-- The number of names in a batch, and of batches: most names of a server may not be ours.
+local BATCH, MAX_BATCHES = 100, 10
+local MAX_BYTES_OF_PAGE = 262144
 local MAX_KEY_BYTES = 512
--- Longer than any lock's data. What is cut off here is not one.
+-- Longer than the data of any lock. Longer data is cut off, and then is not a lock.
 local MAX_BYTES = 4096
 
 local own = ARGV[4] or ''
 local start = string.sub(KEYS[1], 1, #KEYS[1] - #own)
 local here = {[own] = true}
 local before_own = true
-for place = 5, #ARGV do
-  local tail = ARGV[place]
+for shard = 5, #ARGV do
+  local tail = ARGV[shard]
   if tail == own then
     before_own = false
   else
-    -- An error when another server has it.
+    -- This fails if another server has the shard.
     local answer = redis.pcall('GET', start .. tail)
     if type(answer) ~= 'table' then
       if before_own and ARGV[1] == '0' then return {'0'} end
@@ -41,13 +41,13 @@ end
 
 local found, bytes, limit = {ARGV[1]}, 0, tonumber(ARGV[3])
 local oldest = now_ms() - TOLERANCE_MS
-for _ = 1, MOST_BATCHES do
+for _ = 1, MAX_BATCHES do
   local page = redis.call('SCAN', found[1], 'MATCH', pattern, 'COUNT', BATCH)
   found[1] = page[1]
   for _, name in ipairs(page[2]) do
     local tail = string.sub(name, #start + 1, #KEYS[1])
     local short = string.sub(name, #KEYS[1] + 1)
-    -- An error when it is of another type.
+    -- This fails if the value is of another type.
     local stored = here[tail] and is_lock(short, ARGV[2] .. tail)
       and redis.pcall('GETRANGE', name, 0, MAX_BYTES - 1)
     local expires = type(stored) == 'string' and read(stored)
@@ -57,6 +57,6 @@ for _ = 1, MOST_BATCHES do
       bytes = bytes + #name + #stored
     end
   end
-  if page[1] == '0' or #found > 2 * limit or bytes > ENOUGH_BYTES then break end
+  if page[1] == '0' or #found > 2 * limit or bytes > MAX_BYTES_OF_PAGE then break end
 end
 return found

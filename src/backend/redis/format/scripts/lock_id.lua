@@ -1,4 +1,4 @@
--- The lockId that a lock is held with, or nothing when it is of another form than ours.
+-- Returns the lockId of a stored lock. Nil if it does not have the form of a lockId.
 local function lock_id_of(stored)
   local ok, data = pcall(cjson.decode, stored)
   local lock_id = ok and type(data) == 'table' and data.lockId

@@ -1,8 +1,8 @@
--- Finds a live lock by its key, with an empty lockId, or by a lockId through its index.
+-- Finds a live lock by its lockId, through the index, or by its key if the lockId is empty.
 -- KEYS: lock, or index
 -- Returns the stored data, or nil.
 
--- Longer than any lock's data, and too long to send.
+-- Longer than the data of any lock, and too long to send.
 local MAX_BYTES = 65536
 
 if lock_id == '' then lock_id = nil end

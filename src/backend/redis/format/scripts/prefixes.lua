@@ -1,17 +1,17 @@
--- Finds prefixes of locks by the names of fence counters. Reads only names, and only some of them:
--- others wait meanwhile.
--- KEYS: any, of the node that is asked
+-- Finds prefixes of locks in the names of fence counters. Reads only names, and only a limited number
+-- of them, because other clients wait meanwhile.
+-- KEYS: any key of the node to ask
 -- ARGV: cursor
 -- Returns {the next cursor, prefix, prefix, …}. The cursor is 0 at the end.
 
--- Names visited at once, and how often.
-local BATCH, MOST_BATCHES = 100, 10
-local ENOUGH_BYTES = 65536
+-- The number of names in a batch, and of batches.
+local BATCH, MAX_BATCHES = 100, 10
+local MAX_BYTES_OF_PAGE = 65536
 -- Longer than the name of any counter.
 local MAX_BYTES = 1100
 
--- A counter is `prefix:fence:prefix:key`. A client may put something before every name, so that only
--- the end of the first prefix is the second one.
+-- A counter is named `prefix:fence:prefix:key`. A client may put a prefix of its own before every name,
+-- so that only the end of the first prefix equals the second one.
 local function prefix_of(name)
   local at = string.find(name, ':fence:', 1, true)
   if not at or #name > MAX_BYTES then return nil end
@@ -24,7 +24,7 @@ local function prefix_of(name)
 end
 
 local found, seen, bytes = {ARGV[1]}, {}, 0
-for _ = 1, MOST_BATCHES do
+for _ = 1, MAX_BATCHES do
   local page = redis.call('SCAN', found[1], 'MATCH', '*:fence:*', 'COUNT', BATCH)
   found[1] = page[1]
   for _, name in ipairs(page[2]) do
@@ -35,6 +35,6 @@ for _ = 1, MOST_BATCHES do
       bytes = bytes + #prefix
     end
   end
-  if page[1] == '0' or bytes > ENOUGH_BYTES then break end
+  if page[1] == '0' or bytes > MAX_BYTES_OF_PAGE then break end
 end
 return found

@@ -1,8 +1,8 @@
--- Deletes a lock that is held with this lockId. Where it is stored may be known; else, and when it is
--- not there, the index tells.
+-- Deletes the lock that is held with this lockId. `lock` is its name, if the caller knows it. Otherwise,
+-- or if another lock is stored there, the index has the name.
 -- Returns 1 released, 0 held by another, -1 not found, -2 expired.
 local function release(index, lock_id, lock)
-  -- Who knows where it is has acquired it: it was stored so that Redis removes it at its end.
+  -- A caller that knows the name has acquired the lock itself. So the lock has a TTL, and is live.
   local known = lock and redis.call('GET', lock)
   if known and string.find(known, '"lockId":"' .. lock_id .. '"', 1, true) then
     redis.call('DEL', lock, index)

@@ -1,11 +1,11 @@
--- Reading what is stored, shared by all scripts. Few functions: each run creates them anew.
+-- Reads stored locks. Shared by all scripts, so it has few functions: every run creates them anew.
 
--- When a lock expires, and whether it is held with `lock_id`, if one is given. Nil when it is not a
--- lock.
+-- Returns when a lock expires, and whether it is held with `lock_id`, if that is given. Nil if the data
+-- is not a lock.
 --
--- Every writer of this format uses JSON as cjson or string.format prints it, so a field is found by
--- a pattern: the quotes inside a user's key are escaped and cannot forge one. Anything else
--- (spaces, another number format) is decoded properly.
+-- Every writer of this format prints JSON as cjson or string.format does, so a pattern finds a field.
+-- The quotes inside a user's key are escaped, so a key cannot forge a field. Other JSON, with spaces or
+-- another number format, is decoded.
 local function read(stored, lock_id)
   local expires = tonumber(string.match(stored, '"expiresAtMs":(%d+)[,}]'))
   local owned = lock_id and string.find(stored, '"lockId":"' .. lock_id .. '"', 1, true)

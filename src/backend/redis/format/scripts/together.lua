@@ -1,16 +1,16 @@
--- Several calls of the scripts above, one after the other: a script costs the server as much as what
--- one of them does.
--- KEYS, ARGV: those of each call; before its arguments how many keys it has
--- Returns what each of them returned. One that failed has done nothing, and the others are as if it
--- had not been there.
+-- Runs several calls of the functions above, one after the other. Starting a script costs the server
+-- as much as one of these calls.
+-- KEYS: those of all calls
+-- ARGV: for each call the number of its keys, then its arguments
+-- Returns the answer to each call. A call that fails has done nothing, and does not affect the others.
 
--- Redis before version 7 says where in the script it was, and only then what.
+-- Returns an error as an answer. In Redis before version 7 the error begins with the place in the script.
 local function failed(cause)
   local text = tostring(type(cause) == 'table' and cause.err or cause)
   return {err = string.find(text, '^%u+ ') and text or 'ERR ' .. text}
 end
 
--- Looking up what is global takes longer.
+-- Global names are slower.
 local KEYS, ARGV = KEYS, ARGV
 local answers, key, arg = {}, 0, 1
 while ARGV[arg] do
@@ -21,7 +21,7 @@ while ARGV[arg] do
     key, arg = key + 3, arg + 4
   else
     ok, answer = pcall(release, KEYS[key + 1], ARGV[arg + 1], keys == '2' and KEYS[key + 2])
-    key, arg = key + keys, arg + 2
+    key, arg = key + keys, arg + 3
   end
   answers[#answers + 1] = ok and answer or failed(answer)
 end

@@ -1,0 +1,107 @@
+//! Repeats a call that a server refused without doing anything, where another server may have taken
+//! over.
+
+use std::sync::Arc;
+
+use redis::{ServerError, Value};
+use tokio::time::{Instant, timeout};
+
+use super::connections::{Connections, gave_up};
+use super::error;
+use super::format::scripts::Call;
+use super::servers::server::Server;
+use crate::backend::backoff::Backoff;
+use crate::error::{Error, Result};
+
+impl Connections {
+    /// `refused` is the refusal of the first attempt, if there was one.
+    pub(super) async fn run_with_retries(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        mut refused: Option<(Arc<Server>, ServerError)>,
+    ) -> Result<Value> {
+        let give_up = Instant::now() + self.connect_timeout;
+        let mut backoff = Backoff::new(self.connect_timeout);
+        let mut was_moved = false;
+        let mut refusal: Option<Error> = None;
+        loop {
+            let (server, mut error) = match refused.take() {
+                Some(refused) => refused,
+                None => {
+                    let server = self.server(give_up, refusal.as_ref()).await?;
+                    let answer = match server.background.call(call).await? {
+                        Some(answer) => answer,
+                        None => server.background.call_with_text(call).await?,
+                    };
+                    match answer {
+                        Value::ServerError(error) => (server, error),
+                        value => return Ok(value),
+                    }
+                }
+            };
+            if error::code_of(&error) == "NOSCRIPT" {
+                match server.background.call_with_text(call).await? {
+                    Value::ServerError(other) => error = other,
+                    value => return Ok(value),
+                }
+            }
+            if error::code_of(&error) == "ASK" && self.topology.can_change() {
+                match self.ask_elsewhere(call, &error).await? {
+                    Some(Value::ServerError(other)) => error = other,
+                    Some(value) => return Ok(value),
+                    None => {}
+                }
+            }
+            let code = error::code_of(&error);
+            let leave = || self.leave(|current| Arc::ptr_eq(current, &server));
+            match code {
+                "MOVED" | "ASK" if !self.topology.can_change() => {
+                    return Err(error::from_lone_server(&error));
+                }
+                "MOVED" => {
+                    self.topology.moved(self.shard, redirect(&error));
+                    leave();
+                }
+                // This concerns a plain server, too: its name may lead to another one by now.
+                "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "LOADING" => leave(),
+                "TRYAGAIN" | "ASK" => {}
+                _ => return Err(error::from_server(&error)),
+            }
+            if Instant::now() >= give_up {
+                return Err(gave_up(error::from_server(&error), self.connect_timeout));
+            }
+            refusal = Some(error::from_server(&error));
+            // Only the first redirection is followed at once. Any other retry waits.
+            if code == "MOVED" && !std::mem::replace(&mut was_moved, true) {
+                continue;
+            }
+            backoff.wait().await;
+        }
+    }
+
+    /// Asks the server to which the slot is being moved. None if only a part of the lock's entries has
+    /// arrived there.
+    async fn ask_elsewhere(&self, call: &Call<'_>, refused: &ServerError) -> Result<Option<Value>> {
+        let connecting = self.topology.connect_to(&self.dialer, redirect(refused));
+        let connection = timeout(self.connect_timeout, connecting)
+            .await
+            .map_err(|_| self.dialer.timed_out())??;
+        connection.ask(&[b"ASKING"]).await?;
+        let answer = connection.call_with_text(call).await?;
+        // The index may arrive before its lock. Then there is a lock, although it was not found.
+        if let ([index], Value::Nil | Value::Int(-1)) = (call.keys, &answer) {
+            connection.ask(&[b"ASKING"]).await?;
+            let index = connection.ask(&[b"GET", index.as_bytes()]).await?;
+            return Ok((index == Value::Nil).then_some(answer));
+        }
+        Ok(Some(answer))
+    }
+}
+
+/// Returns the address in `MOVED slot address`.
+pub(super) fn redirect(refused: &ServerError) -> &str {
+    refused
+        .details()
+        .and_then(|details| details.split_ascii_whitespace().nth(1))
+        .unwrap_or_default()
+}
