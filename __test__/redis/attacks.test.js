@@ -1,4 +1,4 @@
-// Keys and stored values that somebody chose in order to do harm.
+// Keys and stored values that an attacker chose.
 
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { rejection } from "../contracts/setup.js";
@@ -84,7 +84,7 @@ describe.each([
       await odd.close();
     });
 
-    test("what is the same name for both is the same lock", async () => {
+    test("a name that both prefixes share is one lock", async () => {
       const lock = await backend.acquire({ key: "billing:payout", ttlMs: 30_000 });
       expect(lock.ok).toBe(true);
       expect((await inner.acquire({ key: "payout", ttlMs: 30_000 })).ok).toBe(false);
@@ -142,7 +142,7 @@ describe.each([
     expect(await counter("x")).toBe("1");
   });
 
-  test("an index that points at another lock opens nothing", async () => {
+  test("an index that points at another lock gives no access to it", async () => {
     const victim = await backend.acquire({ key: "x", ttlMs: 30_000 });
     const thief = await backend.acquire({ key: "y", ttlMs: 30_000 });
     await redis.set(`${keyPrefix}:id:${thief.lockId}`, `${keyPrefix}:x`);
@@ -156,7 +156,7 @@ describe.each([
     });
   });
 
-  test("a counter that is used up stops at nothing written", async () => {
+  test("an exhausted counter refuses before anything is written", async () => {
     const key = `${keyPrefix}:fence:${keyPrefix}:x`;
     await redis.set(key, "900000000000000");
     expect(await rejection(backend.acquire({ key: "x", ttlMs: 1000 }))).toMatchObject({

@@ -1,3 +1,3 @@
-// The same at full size.
+// Runs the short test at full size.
 
 import "./cluster-faults.test.js";

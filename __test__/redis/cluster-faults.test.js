@@ -1,4 +1,4 @@
-// A spread cluster while its masters die, come, go, and hand slots to each other.
+// A spread cluster whose masters die, join, leave, and move slots.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
@@ -39,20 +39,20 @@ describe(size("without TLS", "with TLS"), () => {
     const keys = await keysOfAllPlaces(backend);
     const owner = await ownerOf(cluster, 0);
     const mine = (await placesByNode(cluster)).get(owner).map((place) => keys[place]);
-    // What could not be released is free when its time is over.
+    // A lock that could not be released is free when its TTL ends.
     const work = load(backend, keys, 2_000);
     await work.more("work before the failure");
     await owner.kill();
     const again = load(backend, mine, 2_000);
     await again.more("work in the places of the dead master");
     await Promise.all([again.stop(), work.stop()]);
-    // Replication is asynchronous: a lock or a fence may be lost, a key may not be stuck.
+    // Replication is asynchronous, so a lock or a fence may be lost, but no key may stay locked.
     expectHarmless(work);
     expectHarmless(again);
     await backend.close();
   }, 120_000);
 
-  test("slots move while they are used, to a node that joins, and back before it leaves", async () => {
+  test("slots that are in use move to a node that joins, and back before it leaves", async () => {
     const cluster = await start(options);
     const backend = connect(cluster, { connectTimeoutMs: 20_000 });
     const keys = await keysOfAllPlaces(backend);
@@ -138,11 +138,11 @@ test.each([
       (hurtPlaces.includes(place) ? theirs : others).push(key);
     }
     await hurt(victim);
-    // One that is connected, and one that has yet to find its way.
+    // One backend is connected, and one has to find the masters first.
     const fresh = connect(cluster, { keyPrefix });
     for (const one of [backend, fresh]) {
       let going = true;
-      // Each of these waits for its whole time.
+      // Each of these waits until its limit.
       const waiting = theirs.map(async (key) => {
         while (going) {
           const error = await one.acquire({ key, ttlMs: 1_000 }).catch((thrown) => thrown);

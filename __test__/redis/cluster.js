@@ -1,10 +1,10 @@
-// What tests of a spread cluster need: where locks are, slots that move, and load that notices mistakes.
+// Helpers for tests of a spread cluster: the places of locks, moving slots, and load that detects mistakes.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "../fixtures/wait.js";
 import { repeat } from "./load.js";
 
-/** The tags of the stored format, by the number that a lockId holds. */
+/** The tags of the stored format, by the number in a lockId. */
 export const TAGS = [
   ...["05t", "1od", "2mz", "3z0", "41m", "51w", "63i", "7xz"],
   ...["82u", "9gd", "a4f", "bdz", "c6z", "dd4", "eet", "ff0"],
@@ -12,10 +12,10 @@ export const TAGS = [
 
 const BASE64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/** The number of the tag, as a lockId tells it. */
+/** Returns the number of the tag from a lockId. */
 export const placeOf = (lockId) => BASE64URL.indexOf(lockId.at(-1)) & 15;
 
-/** A key in each place. */
+/** Returns a key for each shard. */
 export async function keysOfAllPlaces(backend) {
   const keys = [];
   for (let number = 0; keys.filter(Boolean).length < TAGS.length; number += 1) {
@@ -27,7 +27,7 @@ export async function keysOfAllPlaces(backend) {
   return keys;
 }
 
-/** The node that serves a place. */
+/** Returns the node that serves a shard. */
 export async function ownerOf(cluster, place) {
   return until(async () => {
     for (const node of cluster.nodes) {
@@ -37,14 +37,14 @@ export async function ownerOf(cluster, place) {
   }, "a node with this slot");
 }
 
-/** The places of each node. */
+/** Returns the shards of each node. */
 export async function placesByNode(cluster) {
   const places = new Map(cluster.nodes.map((node) => [node, []]));
   for (const place of TAGS.keys()) places.get(await ownerOf(cluster, place)).push(place);
   return places;
 }
 
-/** A slot on its way from one node to another, as an administrator's tool moves it. */
+/** Moves a slot from one node to another, as an administrator's tool does. */
 export async function startMove(cluster, place, to) {
   const from = await ownerOf(cluster, place);
   const slot = await from.cli("cluster", "keyslot", `{${TAGS[place]}}`);
@@ -70,7 +70,7 @@ export async function startMove(cluster, place, to) {
   };
 }
 
-/** Workers, two for each key, that lock and release until they are told to stop. */
+/** Starts two workers for each key that lock and release until they are stopped. */
 export function load(backend, keys, ttlMs = 20_000) {
   const mistakes = [];
   const [inside, fences] = [new Set(), new Map()];

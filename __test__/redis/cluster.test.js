@@ -1,4 +1,4 @@
-// A cluster whose masters share the locks: where they are, and that everybody finds them.
+// A cluster whose masters share the locks: where the locks are, and that every process finds them.
 
 import { randomBytes } from "node:crypto";
 import Redis from "ioredis";
@@ -39,7 +39,7 @@ async function all(backend, options) {
 const namesOn = async (node, keyPrefix) =>
   (await node.cli("--scan", "--pattern", `${keyPrefix}:*`)).split("\n").filter(Boolean);
 
-test("lock, index and counter of a key are under the tag that its lockId tells", async () => {
+test("lock, index and counter of a key are stored under the tag in its lockId", async () => {
   const keyPrefix = prefix();
   const backend = native({ keyPrefix });
   const keys = await keysOfAllPlaces(backend);
@@ -58,7 +58,7 @@ test("lock, index and counter of a key are under the tag that its lockId tells",
   await backend.close();
 }, 60_000);
 
-test("also when some operations of the backend were replaced", async () => {
+test("also if some operations of the backend were replaced", async () => {
   const backend = native({ keyPrefix: prefix() });
   const keys = await keysOfAllPlaces(backend);
   vi.spyOn(backend, "extend");
@@ -111,7 +111,7 @@ test.each(Object.keys(ways))(
   60_000,
 );
 
-test("a lockId from elsewhere is valid, and leads to nothing", async () => {
+test("a lockId from elsewhere is valid, and finds nothing", async () => {
   const backend = native({ keyPrefix: prefix() });
   for (let i = 0; i < 64; i += 1) {
     const lockId = randomBytes(17).toString("base64url").slice(0, 22);
@@ -135,7 +135,7 @@ test.each(Object.keys(ways))(
     await Promise.all(keys.map((key) => backend.acquire({ key, ttlMs: 60_000 })));
     await neighbour.acquire({ key: "other", ttlMs: 60_000 });
     const seen = (await all(backend)).map(({ key }) => key);
-    // A server may show the same one twice, while its table grows.
+    // A server may return the same lock twice while its table grows.
     expect([...new Set(seen)].sort()).toEqual(keys);
     expect(seen.length).toBeLessThan(keys.length * 1.5);
     expect(await all(backend, { limit: 7 })).toHaveLength(7);
@@ -148,7 +148,7 @@ test.each(Object.keys(ways))(
   60_000,
 );
 
-/** How many connections with this name each node has. */
+/** Returns the number of connections with this name at each node. */
 async function connections(name, flag = "") {
   const lists = await Promise.all(cluster.nodes.map((node) => node.cli("client", "list")));
   const ours = (line) => line.includes(` name=${name} `) && line.includes(flag);
@@ -161,7 +161,7 @@ test("two connections to each master, made when they are first needed", async ()
   const backend = open({ target, keyPrefix: name });
   const first = await backend.acquire({ key: "first", ttlMs: 30_000 });
   const owner = await ownerOf(cluster, placeOf(first.lockId));
-  // Whoever was asked for the way is let go again.
+  // The connections that asked for the way are closed again.
   await until(async () => {
     const counts = await connections(name);
     return counts.every((count, i) => count === (cluster.nodes[i] === owner ? 2 : 0));
@@ -180,7 +180,7 @@ test("two connections to each master, made when they are first needed", async ()
   await until(async () => (await connections(name)).every((count) => count === 0), "none");
 }, 60_000);
 
-test("waiters are told by the key's own master, over one connection to each", async () => {
+test("the key's own master notifies waiters, over one connection to each master", async () => {
   const name = prefix();
   const target = { cluster: [cluster.url], connectionName: name };
   const [holder, waiter] = [native({ keyPrefix: name }), open({ target, keyPrefix: name })];
@@ -188,7 +188,7 @@ test("waiters are told by the key's own master, over one connection to each", as
   const held = await Promise.all(keys.map((key) => holder.acquire({ key, ttlMs: 60_000 })));
   const acquisition = { retryDelayMs: 60_000, timeoutMs: 50_000 };
   const waits = keys.map((key) => hold(waiter, { key, ttlMs: 30_000, acquisition }));
-  // The sign of a connection that tracks.
+  // The flag of a connection that tracks.
   const tracking = async () => {
     const counts = await connections(name, " flags=t ");
     expect(Math.max(...counts)).toBeLessThanOrEqual(1);
@@ -218,7 +218,7 @@ test("the documented permissions are enough", async () => {
   await backend.close();
 });
 
-test("a report is about all masters", async () => {
+test("a report covers all masters", async () => {
   const backend = native({ keyPrefix: prefix() });
   await cluster.nodes[1].cli("config", "set", "maxmemory", "100mb");
   await cluster.nodes[1].cli("config", "set", "maxmemory-policy", "allkeys-lru");

@@ -1,4 +1,4 @@
-// What becomes of locks and connections when JavaScript collects the objects that stand for them.
+// Locks and connections whose JavaScript objects are garbage-collected.
 
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
@@ -10,14 +10,14 @@ import { JS, run } from "../fixtures/node.js";
 import { until, untilFree } from "../fixtures/wait.js";
 import { open, prefix } from "./open.js";
 
-// One of our own, as its connections are counted.
+// A separate server, because the test counts its connections.
 let server;
 beforeAll(async () => void (server = await startRedis()));
 afterAll(() => server.stop());
 
 const warned = (stderr) => stderr.split("SYNCGUARD_LOCK_COLLECTED").length - 1;
 
-/** Runs `body` in a process of its own, and collects garbage until it has come to an end. */
+/** Runs `body` in a separate process, and collects garbage until it ends. */
 const program = (body, env = {}) =>
   run(
     `
@@ -50,12 +50,12 @@ test("a handle that is collected while its lock is held gives one warning", asyn
   expect(stderr).not.toMatch(/"a"|"b"|"c"/);
 });
 
-test("but not in production", async () => {
+test("there is no warning in production", async () => {
   const { code, stderr } = await program(FORGET, { NODE_ENV: "production" });
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
 });
 
-test("nor when the lock was released, has ended, or can still be released", async () => {
+test("there is no warning if the lock was released, has expired, or can still be released", async () => {
   const { code, stderr } = await program(`
     const release = async (key) => void (await (await hold(open(), config(key))).release());
     await release("a");
@@ -71,12 +71,12 @@ test("nor when the lock was released, has ended, or can still be released", asyn
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
 });
 
-test("a worker's locks end with it, also those that it forgot", async () => {
+test("a worker's locks end with it, including those whose handles it dropped", async () => {
   const keyPrefix = prefix();
   const backend = open({ target: server.url, keyPrefix });
   const source = `
     const { parentPort } = require("node:worker_threads");
-    // The flag of this process is that of its workers too.
+    // The flag of this process applies to its workers, too.
     const collect = require("node:vm").runInNewContext("gc");
     (async () => {
       const { hold } = await import("${JS}index.js");
@@ -103,7 +103,7 @@ test("a worker's locks end with it, also those that it forgot", async () => {
   await backend.close();
 });
 
-test("connections end with the last lock, and not before", async () => {
+test("connections end with the last lock, not earlier", async () => {
   const connections = async () => {
     const list = await server.cli("client", "list");
     return list.split("\n").filter((line) => line.includes("id=") && !line.includes("cmd=client"));

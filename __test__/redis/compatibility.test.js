@@ -1,4 +1,4 @@
-// Locks of another implementation of the same format are ours to respect, and ours are theirs.
+// Another implementation of the same format respects our locks, and we respect its locks.
 
 import { createHash } from "node:crypto";
 import { afterAll, describe, expect, test } from "vitest";
@@ -79,7 +79,7 @@ describe.each(Object.entries(PREFIXES))("%s prefix", (_, makePrefix) => {
       expect(await second.lookupKey(key)).toBe(null);
     });
 
-    test("fences go on from one to the other", async ({ onTestFinished }) => {
+    test("fences increase across both implementations", async ({ onTestFinished }) => {
       const keyPrefix = makePrefix();
       const backends = [ours(keyPrefix, onTestFinished), createSecond(redis, { keyPrefix })];
       const fences = [];
@@ -111,12 +111,12 @@ test("a lock and its index end together", async ({ onTestFinished }) => {
   }
 });
 
-test("the last key that is stored as it is, and the first that is hashed", async ({
+test("the longest key that is stored as it is, and the shortest that is hashed", async ({
   onTestFinished,
 }) => {
   const keyPrefix = prefix().padEnd(900, "p");
   const backend = ours(keyPrefix, onTestFinished);
-  // 1000 bytes, less 26 for what is made of it, the prefix and a colon.
+  // 1000 bytes, less 26 in reserve, the prefix and a colon.
   const last = "k".repeat(1000 - 26 - 900 - 1);
   await backend.acquire({ key: last, ttlMs: 30_000 });
   expect(await redis.exists(`${keyPrefix}:${last}`)).toBe(1);
@@ -127,7 +127,7 @@ test("the last key that is stored as it is, and the first that is hashed", async
   expect(await redis.exists(`${keyPrefix}:${first}`)).toBe(0);
 });
 
-test("the same keys in the database as the other implementation", async ({ onTestFinished }) => {
+test("both implementations store the same keys", async ({ onTestFinished }) => {
   const seen = [];
   for (const make of [ours, (keyPrefix) => createSecond(redis, { keyPrefix })]) {
     const keyPrefix = prefix();
@@ -154,7 +154,7 @@ describe.each(["native", "eval"])("a holder's label, over %s", (way) => {
     return backend;
   };
 
-  test("is one more field, which others leave alone", async ({ onTestFinished }) => {
+  test("is one more field, which the other implementation keeps", async ({ onTestFinished }) => {
     const keyPrefix = prefix();
     const first = labelled(keyPrefix, onTestFinished);
     const second = createSecond(redis, { keyPrefix });
@@ -178,7 +178,7 @@ describe.each(["native", "eval"])("a holder's label, over %s", (way) => {
     expect(await second.release({ lockId: lock.lockId })).toEqual({ ok: true });
   });
 
-  test("is not there, and nothing else is, without the option", async ({ onTestFinished }) => {
+  test("does not exist without the option", async ({ onTestFinished }) => {
     const keyPrefix = prefix();
     const backend = open({ ...(target && { target }), keyPrefix });
     onTestFinished(() => backend.close());
@@ -190,7 +190,7 @@ describe.each(["native", "eval"])("a holder's label, over %s", (way) => {
   });
 });
 
-test("a client with only eval() gets a further argument only where there is a label", async () => {
+test("a client with only eval() gets another argument only if there is a label", async () => {
   const calls = [];
   const client = {
     eval: (script, keys, ...args) => {

@@ -21,7 +21,7 @@ function createRedisBackend(...args) {
 afterEach(() => Promise.all(opened.splice(0).map((backend) => backend.close())));
 
 let users = 0;
-/** A user whose password can be changed. */
+/** Creates a user whose password can be changed. */
 function newUser() {
   const username = `rotating-${(users += 1)}`;
   return {
@@ -61,7 +61,7 @@ test.each([
     password = next;
     await change(next);
     await cut();
-    // What was sent over a connection that is cut fails; the next operation makes a new one.
+    // A request over a broken connection fails. The next operation makes a new connection.
     await until(
       () =>
         backend.isLocked({ key: "k" }).then(
@@ -75,7 +75,7 @@ test.each([
   expect(await held.release()).toEqual({ ok: true });
 });
 
-test("a wrong password is AuthFailed, and shown nowhere", async () => {
+test("a wrong password is AuthFailed, and never printed", async () => {
   const { username, change } = newUser();
   await change("right");
   const { hostname, port } = new URL(server.url);
@@ -99,7 +99,7 @@ test("an error of the provider is the cause, and not printed", async () => {
   expect(error.message).not.toContain("hunter2");
 });
 
-test("a provider that does not answer is named, after connectTimeoutMs", async () => {
+test("a provider that does not answer is reported after connectTimeoutMs", async () => {
   const { hostname, port } = new URL(server.url);
   const credentialsProvider = once(() => new Promise(() => {}));
   const client = createClient({ socket: { host: hostname, port }, credentialsProvider });
@@ -113,6 +113,6 @@ test("a cluster client's provider is read, and known credentials come first", ()
   const url = "redis://127.0.0.1:1";
   const credentialsProvider = once(async () => ({ password: "p" }));
   createRedisBackend(createCluster({ rootNodes: [{ url }], defaults: { credentialsProvider } }));
-  // node-redis makes a provider of these itself.
+  // node-redis turns these into a provider.
   createRedisBackend(createClient({ url, username: "u", password: "p" }));
 });

@@ -1,5 +1,5 @@
-// A primary that is demoted while its connections stay open, behind a name that leads to the new
-// one: the backend leaves it and goes on, whichever way the server words its refusal.
+// A primary is demoted while its connections stay open, behind a name that leads to the new one. The
+// backend reconnects, however the server words its refusal.
 
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -23,8 +23,8 @@ async function redis() {
 }
 
 /**
- * Where the first request or reply in `bytes` ends; undefined if it is not complete. The texts in it
- * are added to `words`.
+ * Returns where the first request or reply in `bytes` ends. Undefined if it is not complete. Adds its
+ * texts to `words`.
  */
 function endOf(bytes, at = 0, words = []) {
   const lineEnd = bytes.indexOf("\r\n", at);
@@ -43,7 +43,7 @@ function endOf(bytes, at = 0, words = []) {
   return end <= bytes.length ? end : undefined;
 }
 
-/** Hands what a socket receives to `take`, one request or reply at a time. */
+/** Passes what a socket receives to `take`, one request or reply at a time. */
 function receive(socket, take) {
   let unread = Buffer.alloc(0);
   socket.on("data", (data) => {
@@ -58,17 +58,17 @@ function receive(socket, take) {
   });
 }
 
-/** How many requests share a script, from the arguments of one; undefined if it is alone. */
+/** Returns the number of requests that share a script, from its arguments. Undefined for one request. */
 function together(args) {
   if (!/^[123]$/.test(args[0])) return undefined;
   let calls = 0;
-  for (let at = 0; at < args.length; at += args[at] === "3" ? 4 : 2) calls += 1;
+  for (let at = 0; at < args.length; at += args[at] === "3" ? 4 : 3) calls += 1;
   return calls;
 }
 
 /**
- * What a replica of Redis 6 answers, byte for byte: its scripts may write nothing. An error ends a
- * script unless that catches it, and then the text is the script's.
+ * Returns the answer of a replica of Redis 6, on which scripts may not write. An error ends a script
+ * unless the script catches it, and then the text is the script's.
  */
 function asReplicaOfRedis6([command, script, numKeys, ...rest], refused) {
   const name = command.toUpperCase();
@@ -83,8 +83,8 @@ function asReplicaOfRedis6([command, script, numKeys, ...rest], refused) {
 }
 
 /**
- * An address that stays. It leads to the server at `port`, and after a failover to another. Those
- * that are in flight are passed on together, and so are their replies.
+ * Opens an address that leads to the server at `port`, and after a failover to another one. It forwards
+ * the requests in flight together, and their replies, too.
  */
 async function stableName(port) {
   let demoted;
@@ -130,7 +130,7 @@ async function stableName(port) {
   });
   return {
     url: `redis://127.0.0.1:${server.address().port}`,
-    /** New connections lead to `to` from now on. On those that there are, `answer` refuses. */
+    /** Leads new connections to `to`. On existing connections, `answer` refuses. */
     failOver(to, answer) {
       port = to;
       demoted = answer && { answer, connections };
@@ -138,7 +138,7 @@ async function stableName(port) {
   };
 }
 
-/** Acquires each of many keys once: one after the other, and so that many requests are in flight. */
+/** Acquires each of many keys once: one after the other, and with many requests in flight. */
 const LOADS = [
   [
     "one after the other",
@@ -168,7 +168,7 @@ const LOADS = [
 ];
 
 describe.each(LOADS)("acquires %s", (_, load) => {
-  /** Every acquire must succeed. `demote` is called half-way. */
+  /** Calls `demote` half-way. Every acquire must succeed. */
   const survive = async (demote) => {
     const [old, fresh] = await Promise.all([redis(), redis()]);
     const name = await stableName(old.port);
@@ -203,7 +203,7 @@ describe.each(LOADS)("acquires %s", (_, load) => {
   });
 });
 
-test("a replica that stays one is told, after connectTimeoutMs", async () => {
+test("a server that stays a replica is reported after connectTimeoutMs", async () => {
   const replica = await redis();
   await replica.cli("replicaof", "127.0.0.1", String(await freePort()));
   const backend = open({ target: replica.url, connectTimeoutMs: 300 });

@@ -1,5 +1,5 @@
-// Requests are written and answers are read on the JavaScript thread: what happens when that thread
-// is busy, ends, or loses only this connection.
+// The JavaScript thread writes requests and reads answers. These tests make it busy, end it, or break
+// only its connection.
 
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
@@ -37,7 +37,7 @@ describe("in this process", () => {
       operationTimeoutMs: 300,
     });
     await works();
-    // The connection for this thread follows the first one.
+    // The connection for this thread is opened after the first one.
     await until(() => connections(connectionName).length === 2, "both connections");
     return () => backend.close();
   });
@@ -50,7 +50,7 @@ describe("in this process", () => {
 
   busyThread(() => backend);
 
-  test("a script that is new to the server runs although the thread gets busy", async () => {
+  test("a script that is new to the server runs even if the thread becomes busy", async () => {
     const held = await backend.acquire({ key: "new", ttlMs });
     cli("script", "flush");
     const extending = held.extend(2 * ttlMs);
@@ -60,7 +60,7 @@ describe("in this process", () => {
     expect(await held.release()).toEqual({ ok: true });
   });
 
-  test("a heartbeat goes on while the thread is busy", async () => {
+  test("heartbeats continue while the thread is busy", async () => {
     const lost = await lock(
       backend,
       ({ signal }) => {
@@ -73,10 +73,10 @@ describe("in this process", () => {
     expect(lost).toBe(false);
   });
 
-  test("what is gathered for one write is written although the thread gets busy", async () => {
+  test("requests that are gathered for one write are written even if the thread becomes busy", async () => {
     const keys = Array.from({ length: 8 }, (_, index) => `gathered:${index}`);
     const held = await Promise.all(keys.map((key) => backend.acquire({ key, ttlMs })));
-    // The answers come together; the last one's continuation keeps the thread.
+    // The answers come together, and the continuation of the last one keeps the thread busy.
     await Promise.all(
       held.map(async (one, index) => {
         await one.extend(ttlMs);
@@ -92,10 +92,10 @@ describe("in this process", () => {
     );
   });
 
-  test("either connection may break alone: both are replaced", async () => {
+  test("if either connection breaks, both are replaced", async () => {
     for (const which of [0, 1]) {
       cli("client", "kill", "id", connections(connectionName)[which]);
-      // Whoever is told of the loss is told once.
+      // A caller meets the loss only once.
       await backend.isLocked({ key: "in between" }).catch(() => {});
       for (let round = 0; round < 20; round++) await works();
       await until(() => connections(connectionName).length === 2, "both connections");
@@ -122,8 +122,8 @@ describe("in this process", () => {
 });
 
 /**
- * Passes bytes on, until `resetting`: of two requests on the connection for this thread only the
- * first is answered then, and in the same moment the connection is reset.
+ * Forwards bytes until `resetting`. Then it answers only the first of two requests on the connection for
+ * this thread, and resets the connection in the same moment.
  */
 async function startProxy(port) {
   const state = { accepted: 0, served: 0, resetting: false };
@@ -159,7 +159,7 @@ async function startProxy(port) {
   });
 }
 
-test("an answer and then a reset: who still waits is told at once", async () => {
+test("after an answer and a reset, the other request fails at once", async () => {
   const between = await startProxy(server.port);
   const backend = open({
     target: { port: between.port },
@@ -206,7 +206,7 @@ const program = (body) =>
     ${body}
   `);
 
-test("threads that are terminated under load do not take the process with them", async () => {
+test("threads that are terminated under load do not end the process", async () => {
   const result = await program(`
     const backend = createRedisBackend(url);
     for (let round = 0; round < 8; round++) {
@@ -221,7 +221,7 @@ test("threads that are terminated under load do not take the process with them",
   expect(result).toMatchObject({ code: 0, signal: null, stderr: "", stdout: "survived\n" });
 }, 180_000);
 
-test("what a callback throws is nobody's loss but its own", async () => {
+test("an error in a callback affects no other operation", async () => {
   const result = await run(`
     import { setTimeout as sleep } from "node:timers/promises";
     import { addon } from "${JS}native/addon.js";
@@ -230,7 +230,7 @@ test("what a callback throws is nobody's loss but its own", async () => {
     const thrown = [];
     process.on("uncaughtException", (error) => thrown.push(error.message));
     let calls = 0;
-    // The native side does not keep it.
+    // The native side does not keep the error.
     globalThis.onReplies = (...batch) => {
       for (let i = 0; i < batch.length; i += 2) answered.set(batch[i], batch[i + 1]);
       calls++;
@@ -240,10 +240,10 @@ test("what a callback throws is nobody's loss but its own", async () => {
     const node = { host: "127.0.0.1", port: ${server.port} };
     const backend = open(bridge, "redis", JSON.stringify({ deployment: { kind: "server", node } }), 0);
     const asked = [];
-    // More than fit into one call.
+    // More results than fit into one call.
     for (const giveUpAt = Date.now() + 20_000; thrown.length < 10 && Date.now() < giveUpAt; ) {
       for (let i = 0; i < 200; i++) asked.push(backend.isLocked("k"));
-      // On two connections, and so not in their order.
+      // The requests use two connections, so their order is not kept.
       while (answered.size < asked.length && Date.now() < giveUpAt) await sleep(1);
     }
     console.log(asked.every((id) => answered.get(id) === "0"), calls === thrown.length, calls >= 10);

@@ -1,4 +1,4 @@
-// A master that is replaced under load: the backend finds the new one by itself.
+// A master is replaced under load, and the backend finds the new one.
 
 import { afterAll, expect, test } from "vitest";
 import { startRedisCluster, startRedisSentinel } from "../../scripts/servers.mjs";
@@ -6,7 +6,7 @@ import { until } from "../fixtures/wait.js";
 import { repeat } from "./load.js";
 import { failover, open, prefix } from "./open.js";
 
-/** Workers that lock and release until they are told to stop. */
+/** Starts workers that lock and release until they are stopped. */
 function load(backend, workers = 16) {
   return repeat([...Array(workers).keys()], async (index) => {
     const held = await backend.acquire({ key: `load:${index}`, ttlMs: 2_000 });
@@ -20,11 +20,11 @@ const HARMLESS = ["ServiceUnavailable", "NetworkTimeout"];
 const stops = [];
 afterAll(() => Promise.all(stops.map((stop) => stop())));
 
-test("Sentinel: a failover that is asked for, and one because the master died", async () => {
+test("Sentinel: a requested failover, and one after the master died", async () => {
   const deployment = await startRedisSentinel();
   stops.push(deployment.stop);
   const sentinels = deployment.sentinels.map(({ host, port }) => ({ host, port }));
-  // The first sentinel of the list does not exist: the others are asked.
+  // The first sentinel of the list does not exist, so the others are asked.
   const backend = open({
     target: { sentinels: [{ host: "127.0.0.1", port: 1 }, ...sentinels], name: deployment.name },
     keyPrefix: prefix(),
@@ -52,7 +52,7 @@ test("Sentinel: an unknown master group is InvalidArgument", async () => {
   await backend.close();
 }, 60_000);
 
-test("a node of a cluster as a plain server says what to do instead", async () => {
+test("a node of a cluster as a plain server is an error that says what to do", async () => {
   const cluster = await startRedisCluster();
   stops.push(cluster.stop);
   const errors = await Promise.all(

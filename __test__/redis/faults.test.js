@@ -1,5 +1,5 @@
-// A server that dies, hangs, forgets or refuses: right codes, no hang, no lock left behind, and it
-// works again by itself.
+// The server dies, hangs, loses data or refuses. Errors have the right codes, nothing hangs, no lock
+// stays behind, and the backend recovers.
 
 import { once } from "node:events";
 import { createServer } from "node:net";
@@ -11,7 +11,7 @@ import { ioredis, open, prefix } from "./open.js";
 
 const QUICK = { connectTimeoutMs: 500, operationTimeoutMs: 500 };
 
-describe("a server of our own", () => {
+describe("a separate server", () => {
   let server, keyPrefix;
   const opened = [];
   beforeEach(async () => {
@@ -66,12 +66,12 @@ describe("a server of our own", () => {
     for (const code of outcomes.codes) {
       expect(["ServiceUnavailable", "NetworkTimeout"]).toContain(code);
     }
-    // Acquires whose answer was lost are undone: nothing is left.
+    // Acquires whose answer was lost are undone, so nothing is left.
     for (let index = 0; index < 32; index++) await untilFree(backend, `load:${index}`);
     await works(backend);
   }, 60_000);
 
-  test("10,000 operations in flight when it dies", async () => {
+  test("the server dies with 10,000 operations in flight", async () => {
     const backend = connect({ ...QUICK, operationTimeoutMs: 20_000 });
     await works(backend);
     server.suspend();
@@ -95,7 +95,7 @@ describe("a server of our own", () => {
   test("an acquire whose answer is lost is undone as soon as the server answers again", async () => {
     const backend = connect(QUICK);
     await works(backend);
-    // The server takes the request and does not answer until it is resumed.
+    // The server accepts the request and does not answer until it is resumed.
     server.suspend();
     const since = performance.now();
     const error = await rejection(backend.acquire({ key: "lost", ttlMs: 60_000 }));
@@ -114,14 +114,14 @@ describe("a server of our own", () => {
     for (let round = 0; round < 5; round++) {
       await works(backend);
       await server.cli("client", "kill", "type", "normal");
-      // Either the loss was seen before the next request, or that request is the one to report it.
+      // Either the loss was noticed before the next request, or that request reports it.
       const outcome = await backend.isLocked({ key: "again" }).catch((error) => error.code);
       expect([false, "ServiceUnavailable"]).toContain(outcome);
     }
     await works(backend);
   });
 
-  test("CLIENT PAUSE is a timeout, and then it goes on", async () => {
+  test("CLIENT PAUSE is a time-out, and the backend recovers", async () => {
     const backend = connect({ operationTimeoutMs: 200 });
     await works(backend);
     const control = ioredis(server.url);
@@ -157,7 +157,7 @@ describe("a server of our own", () => {
   });
 });
 
-/** Passes bytes on until it is told to swallow them: a half-open connection. */
+/** Forwards bytes until it has to drop them, like a half-open connection. */
 async function proxy(port) {
   const { connect } = await import("node:net");
   let open = true;
@@ -187,7 +187,7 @@ async function proxy(port) {
   };
 }
 
-test("a half-open connection is given up and replaced", async () => {
+test("a half-open connection is replaced", async () => {
   const { port } = new URL(process.env.REDIS_URL);
   const between = await proxy(Number(port));
   const keyPrefix = prefix();
@@ -197,7 +197,7 @@ test("a half-open connection is given up and replaced", async () => {
   const since = performance.now();
   expect((await rejection(backend.isLocked({ key: "k" }))).code).toBe("NetworkTimeout");
   expect(performance.now() - since).toBeLessThan(QUICK.operationTimeoutMs + NOISE_MS);
-  // New connections pass; the old one stays dead for ever.
+  // New connections work. The old one stays dead.
   between.pass();
   expect(await held.release()).toEqual({ ok: true });
   await backend.close();
@@ -226,7 +226,7 @@ test("wrong credentials: AuthFailed at once, and never a password in the message
   await server.stop();
 });
 
-test("a password for a server that has none: a warning, once, and it goes on", async () => {
+test("a needless password causes one warning and no error", async () => {
   const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
   const server = await startRedis();
   const { host, port } = server;
@@ -250,7 +250,7 @@ test("a password for a server that has none: a warning, once, and it goes on", a
   await server.stop();
 });
 
-test("TLS: an unknown authority is AuthFailed unless asked to accept anything", async () => {
+test("TLS: an unknown authority is AuthFailed unless certificates are not verified", async () => {
   const server = await startRedis({ tls: true });
   const { host, port } = server;
   const attempt = async (tls) => {

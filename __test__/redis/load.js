@@ -1,10 +1,10 @@
-// Work that goes on while servers die and move.
+// Work that continues while servers die and slots move.
 
 import { until } from "../fixtures/wait.js";
 
 /**
- * Does `work` for each of the items again and again until it is told to stop. What it throws is seen
- * by its code; what returns true counts.
+ * Repeats `work` for each of the items until it is stopped. Collects the codes of its errors, and counts
+ * how often it returned true.
  */
 export function repeat(items, work) {
   const seen = { ok: 0, codes: new Set() };

@@ -1,5 +1,5 @@
-// A server at its memory limit that evicts nothing, which is what `doctor` recommends: locks that
-// are held stay held for as long as they are wanted, and are released.
+// A server at its memory limit that evicts nothing, as `doctor` recommends. Locks that are held can be
+// kept and released.
 
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { startRedis } from "../../scripts/servers.mjs";
@@ -22,7 +22,7 @@ beforeEach(async () => {
 const fillUp = () => server.cli("config", "set", "maxmemory", "1");
 const clear = () => server.cli("config", "set", "maxmemory", "0");
 
-test("heartbeats keep a lock, and it is released", async () => {
+test("heartbeats keep a lock, and it can be released", async () => {
   const ttlMs = 2000;
   const held = await hold(backend, { key: "k", ttlMs, autoExtend: true });
   await fillUp();
@@ -35,7 +35,7 @@ test("heartbeats keep a lock, and it is released", async () => {
   expect(await backend.isLocked({ key: "k" })).toBe(false);
 });
 
-test("an acquire says that the memory is used up, and leaves nothing behind", async () => {
+test("an acquire reports the memory limit, and leaves nothing behind", async () => {
   await fillUp();
   const error = await rejection(backend.acquire({ key: "k", ttlMs: 1000 }));
   expect(error.code).toBe("RateLimited");
@@ -44,7 +44,7 @@ test("an acquire says that the memory is used up, and leaves nothing behind", as
   expect((await backend.acquire({ key: "k", ttlMs: 1000 })).fence).toBe("000000000000001");
 });
 
-test("many locks are released at once, and the next waiter is told", async () => {
+test("many locks are released at once, and the next waiter is notified", async () => {
   const keys = Array.from({ length: 48 }, (_, index) => `k:${index}`);
   // In rounds, so that the requests share scripts.
   for (let round = 0; round < 5; round++) {

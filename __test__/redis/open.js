@@ -1,18 +1,18 @@
-// Redis backends for tests, and what the processes of a stress run call.
+// Opens Redis backends for tests and for the processes of a stress run.
 
 import { randomBytes } from "node:crypto";
 import Redis from "ioredis";
 import { createRedisBackend } from "../../js/redis.js";
 import { until } from "../fixtures/wait.js";
 
-/** A key prefix that nobody else uses. */
+/** Returns an unused key prefix. */
 export const prefix = () => `t_${randomBytes(6).toString("hex")}`;
 
 export function open({ target = process.env.REDIS_URL, ...options } = {}) {
   return createRedisBackend(target, options);
 }
 
-/** An ioredis client that is quiet about a server that goes away. */
+/** Opens an ioredis client that does not report a server that goes away. */
 export function ioredis(target = process.env.REDIS_URL, options = {}) {
   const client = typeof target === "string" ? new Redis(target, options) : new Redis(target);
   client.on("error", () => {});
@@ -20,8 +20,8 @@ export function ioredis(target = process.env.REDIS_URL, options = {}) {
 }
 
 /**
- * Makes the sentinels promote the other node. Until the old master is told that it is a replica it
- * takes writes that will be lost: that is how Redis replicates, and not what is tested here.
+ * Makes the sentinels promote the other node. Until the old master learns that it is a replica, it
+ * accepts writes that will be lost. Redis replicates that way, and this is not tested here.
  */
 export async function failover(deployment) {
   await deployment.failover();

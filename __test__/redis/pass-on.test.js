@@ -1,4 +1,4 @@
-// Callers of one process take turns on one key, far from their server.
+// Callers of one process take turns on one key of a distant server.
 
 import { expect, test } from "vitest";
 import { lock } from "../../js/index.js";
@@ -8,7 +8,7 @@ import { open, prefix } from "./open.js";
 const DELAY_MS = 200;
 const TURNS = 12;
 
-test("a hand-over takes one round trip: the next attempt does not wait for the answer to the release", async () => {
+test("a hand-over takes one round trip, because the next attempt does not wait for the release", async () => {
   const proxy = await startSlowProxy(new URL(process.env.REDIS_URL).port);
   const backend = open({ target: `redis://127.0.0.1:${proxy.port}`, keyPrefix: prefix() });
   await lock(backend, () => {}, { key: "warm" });
@@ -24,7 +24,7 @@ test("a hand-over takes one round trip: the next attempt does not wait for the a
   const fences = entered.map(([fence]) => Number(fence));
   expect(fences).toEqual(Array.from({ length: TURNS }, (_, index) => index + 1));
   const took = entered.at(-1)[1] - entered[0][1];
-  // With two it would be between that and 2: other reasons to try may come early by chance.
+  // With two round trips it would be between 1.5 and 2, because other reasons to try may come early.
   expect(took / (TURNS - 1) / DELAY_MS).toBeLessThan(1.35);
   await backend.close();
   proxy.stop();

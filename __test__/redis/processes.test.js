@@ -3,7 +3,7 @@ import { size } from "../fixtures/size.js";
 import { stress } from "../fixtures/stress/run.js";
 import { prefix } from "./open.js";
 
-test("workers in several processes, some killed: never two inside, nothing stays locked", async () => {
+test("workers in several processes, some of which are killed, never hold a lock together", async () => {
   const report = await stress({
     module: new URL("./open.js", import.meta.url),
     config: { keyPrefix: prefix() },

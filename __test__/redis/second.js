@@ -63,7 +63,7 @@ export function createSecond(redis, { keyPrefix = "syncguard" } = {}) {
       return Array.isArray(reply) ? { ok: true, expiresAtMs: reply[1] } : { ok: false };
     },
 
-    /** What is stored, as it is. */
+    /** Returns the stored value. */
     async lookupKey(key) {
       return parse(await redis.get(storageKey(prefix, key.normalize("NFC"))));
     },

@@ -1,4 +1,4 @@
-// Everything that createRedisBackend() takes, and what it refuses.
+// The targets that createRedisBackend() accepts and refuses.
 
 import Redis from "ioredis";
 import Redis5 from "ioredis5";
@@ -14,7 +14,7 @@ const lazy = { lazyConnect: true };
 const config = (target, options) => JSON.parse(JSON.stringify(readTarget(target, options).config));
 const server = (host, port) => ({ kind: "server", node: { host, port } });
 
-describe("what is read", () => {
+describe("reads targets", () => {
   const LOCAL = { deployment: server("127.0.0.1", 6379), login: { db: 0 }, clientKeyPrefix: "" };
 
   test.each([
@@ -89,7 +89,7 @@ describe("what is read", () => {
     expect(config(target)).toEqual({ ...LOCAL, ...expected });
   });
 
-  test("nothing means REDIS_URL, and options may stand in its place", () => {
+  test("without a target REDIS_URL is used, and options may replace it", () => {
     const url = process.env.REDIS_URL;
     try {
       process.env.REDIS_URL = "redis://from.env:7";
@@ -105,7 +105,7 @@ describe("what is read", () => {
     }
   });
 
-  test("options win over what is in the target", () => {
+  test("options override the target", () => {
     const target = { host: "h", keyPrefix: "a", operationTimeoutMs: 5 };
     expect(config(target, { keyPrefix: "b", operationTimeoutMs: undefined })).toMatchObject({
       keyPrefix: "b",
@@ -313,7 +313,7 @@ describe("what is read", () => {
   });
 });
 
-describe("it connects with what it read", () => {
+describe("connects with the settings that it read", () => {
   const acl = { username: "locker", password: "p@ss:w/rd" };
   let secured, sentinel, cluster;
   beforeAll(async () => {
@@ -401,7 +401,7 @@ test("a client's keyPrefix: both transports use the keys that the client would",
 
 test("a mock with eval() gets the scripts, their keys and arguments", async () => {
   const calls = [];
-  // As documented, and as the mocks of programs answer.
+  // Mocks of programs answer in the documented form.
   const replies = [[1, "000000000000007", 1_700_000_000_000], 1, [1, 1_700_000_009_000], 1, null];
   const mock = { eval: (...args) => (calls.push(args), replies.shift()) };
   const backend = createRedisBackend(mock);
@@ -432,7 +432,7 @@ test("a mock with eval() gets the scripts, their keys and arguments", async () =
   for (const [script] of calls) expect(script).toContain("redis.call");
 });
 
-test("a client that fails: mapped, and without the command's arguments", async () => {
+test("errors of a client are mapped, without the command's arguments", async () => {
   const fail = (error) => ({ eval: () => Promise.reject(error) });
   const reply = (text) =>
     Object.assign(new Error(text), { name: "ReplyError", command: { args: ["k"] } });
@@ -477,7 +477,7 @@ test("createLock and createBackend", async () => {
   await backend.close();
 });
 
-test("who waits over a client is not told of a release", async () => {
+test("a waiter over a client is not notified of a release", async () => {
   const native = createRedisBackend("redis://127.0.0.1:1");
   const overClient = createRedisBackend({ eval: async () => 0 });
   expect(native.capabilities.waitsBy).toBe("notification");

@@ -1,5 +1,4 @@
-// Requests that are made together share a script: what that saves the server, and that none of them
-// notices.
+// Requests that are made together share a script, which saves the server time and affects none of them.
 
 import { execFileSync } from "node:child_process";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -31,12 +30,12 @@ beforeEach(async () => {
   backend = open({ target: { port: server.port, connectionName }, keyPrefix });
   await backend.isLocked({ key: "warm" });
   const connections = () => cli("client", "list").split(` name=${connectionName} `).length - 1;
-  // The connection for this thread follows the first one.
+  // The connection for this thread is opened after the first one.
   await until(() => connections() === 2, "both connections");
   return () => backend.close();
 });
 
-/** Callers that take and give back a lock each, again and again; what `each` does with an acquire. */
+/** Runs callers that repeatedly acquire and release a lock each. `each` does the acquire. */
 const callers = (each) =>
   Promise.all(
     Array.from({ length: IN_FLIGHT }, async (_, index) => {
@@ -51,14 +50,14 @@ const takeAndGiveBack = async (key, round) => {
   expect(await held.release()).toEqual({ ok: true });
 };
 
-test("many in flight need far fewer scripts than there are operations", async () => {
+test("many operations in flight need far fewer scripts", async () => {
   const before = scriptsRun();
   await callers(takeAndGiveBack);
   const operations = 2 * IN_FLIGHT * ROUNDS;
   expect(scriptsRun() - before).toBeLessThan(operations / 3);
 });
 
-test("one that fails does not disturb the others", async () => {
+test("a request that fails does not affect the others", async () => {
   cli("sadd", `${keyPrefix}:key:7`, "not a lock");
   let failed = 0;
   await callers(async (key, round, index) => {
@@ -70,7 +69,7 @@ test("one that fails does not disturb the others", async () => {
   expect(failed).toBe(ROUNDS);
 });
 
-test("a key that the user may not touch does not disturb the others", async () => {
+test("a forbidden key does not affect the others", async () => {
   const password = "secret";
   cli(
     "acl",
@@ -104,7 +103,7 @@ test("a key that the user may not touch does not disturb the others", async () =
   await limited.close();
 });
 
-test("a server that forgets its scripts is told them again", async () => {
+test("a server that lost its scripts gets them again", async () => {
   let forgotten;
   await callers(async (key, round, index) => {
     if (index === 0 && round === 5) {

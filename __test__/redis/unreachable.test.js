@@ -1,4 +1,4 @@
-// A server that cannot be reached, or is none: which code, in which time, and where it was looked for.
+// A server that cannot be reached, or is another program: the code, the time, and the address in the message.
 
 import { once } from "node:events";
 import { createServer } from "node:net";
@@ -12,7 +12,7 @@ import { open } from "./open.js";
 
 const QUICK = { connectTimeoutMs: 500, operationTimeoutMs: 500 };
 
-/** The error of an operation, which must have come within the limits. */
+/** Returns the error of an operation, which must come within the limits. */
 async function failure(backend, operation = () => backend.isLocked({ key: "k" })) {
   const since = performance.now();
   const error = await rejection(operation());
@@ -20,13 +20,13 @@ async function failure(backend, operation = () => backend.isLocked({ key: "k" })
   return error;
 }
 
-/** Everything of an error that could reach a log, its causes included. */
+/** Returns all text of an error that could reach a log, including its causes. */
 const shown = (error) =>
   [error, error.cause, error.cause?.cause]
     .map((each) => `${inspect(each, { depth: 9, showHidden: true })} ${JSON.stringify(each)}`)
     .join(" ");
 
-test("nobody listens: ServiceUnavailable within connectTimeoutMs, where and why", async () => {
+test("nobody listens: ServiceUnavailable within connectTimeoutMs, with the address and the reason", async () => {
   const port = await freePort();
   const backend = open({ target: `redis://127.0.0.1:${port}`, ...QUICK });
   for (const operation of [
@@ -44,7 +44,7 @@ test("nobody listens: ServiceUnavailable within connectTimeoutMs, where and why"
   await backend.close();
 });
 
-test("nobody listens, and the wall of the wait is nearer: the store did not answer, and where", async () => {
+test("nobody listens, and the wait ends earlier: the message has the address", async () => {
   const port = await freePort();
   const target = `redis://locker:s3cret-w0rd@127.0.0.1:${port}`;
   const backend = open({ target });
@@ -70,7 +70,7 @@ test("nobody listens, and the wall of the wait is nearer: the store did not answ
   await backend.close();
 });
 
-test("a socket that is not there is named", async () => {
+test("a socket that does not exist is named", async () => {
   const backend = open({ target: "unix:/nowhere/redis.sock", ...QUICK });
   const error = await failure(backend);
   expect(error.code).toBe("ServiceUnavailable");
@@ -86,7 +86,7 @@ test("a name that does not resolve is ServiceUnavailable, and named", async () =
   await backend.close();
 });
 
-/** Somebody who listens and is no Redis. */
+/** Starts a program that listens and is not Redis. */
 async function listener(onConnection) {
   const sockets = [];
   const server = createServer((socket) => {
@@ -103,7 +103,7 @@ async function listener(onConnection) {
   return { port, stop };
 }
 
-test("a server that accepts and says nothing is a NetworkTimeout", async () => {
+test("a server that accepts connections and never answers is a NetworkTimeout", async () => {
   const { port, stop } = await listener(() => {});
   const backend = open({ target: `redis://127.0.0.1:${port}`, ...QUICK });
   const error = await failure(backend);
@@ -143,7 +143,7 @@ test.each([
   stop();
 });
 
-/** The error of a target that must fail long before `connectTimeoutMs`, and how it is described. */
+/** Returns the error of a target that must fail long before `connectTimeoutMs`, and its description. */
 async function rejected(target) {
   const backend = open({ target, connectTimeoutMs: 60_000, operationTimeoutMs: 60_000 });
   const since = performance.now();
@@ -153,7 +153,7 @@ async function rejected(target) {
   return error;
 }
 
-test("TLS on one side only is recognised at once, and a certificate that is not trusted", async () => {
+test("TLS on one side only, and an untrusted certificate, are recognised at once", async () => {
   const [plain, secured] = await Promise.all([startRedis(), startRedis({ tls: true })]);
   const { host, port } = secured;
   const { ca } = secured.tls;

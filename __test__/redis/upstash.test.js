@@ -49,7 +49,7 @@ test.each([
   expect(await lock(backend, ({ fence }) => fence, { key: "k" })).toBe("000000000000002");
 });
 
-test("keys and fences that look like JSON stay what they are", async () => {
+test("keys and fences that look like JSON stay unchanged", async () => {
   const keyPrefix = prefix();
   const backend = open({}, keyPrefix);
   const keys = ['"quoted"', "42", "0042", "null", "true", '{ "a" : 1 }', "[1, 2]", "1e3", "é ☂"];
@@ -90,7 +90,7 @@ test("errors of the server and of the network, without the command", async () =>
   }
 });
 
-test("what came without a result is no lock, and none is lost", async () => {
+test("an answer without a result is not a lock, and no lock is lost", async () => {
   const silent = new Redis({ request: async () => ({}) });
   const backend = createRedisBackend(silent);
   for (const operation of [
@@ -102,12 +102,12 @@ test("what came without a result is no lock, and none is lost", async () => {
   }
 });
 
-test("an error may also come as an answer", async () => {
+test("an answer may be an error", async () => {
   const refusing = new Redis({ request: async () => ({ error: "NOPERM no permissions to run" }) });
   const acquired = createRedisBackend(refusing).acquire({ key: "k", ttlMs });
   await expect(acquired).rejects.toMatchObject({ code: "AuthFailed" });
 });
 
-test("there is no native connection to be made of it", () => {
+test("a native connection is refused", () => {
   expect(() => createRedisBackend(client(), { transport: "native" })).toThrow(/HTTP/);
 });
