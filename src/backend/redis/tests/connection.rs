@@ -53,7 +53,7 @@ struct Setup {
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(100);
 /// What takes longer is missing.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn set_up(limit: Duration) -> Setup {
     set_up_with(limit, false)
