@@ -104,26 +104,32 @@ impl Connections {
         }
     }
 
+    /// Takes part in the attempt to connect that is under way, or begins one.
     async fn attempt(&self) -> Result<Arc<Connection>> {
-        let connecting = self
-            .slot
-            .lock()
-            .get_or_insert_with(|| {
+        loop {
+            let mut has_begun = false;
+            let begin = || {
+                has_begun = true;
                 let (dialer, limit) = (self.dialer.clone(), self.config.connect_timeout());
                 let attempt = async move {
                     let dialed = timeout(limit, dialer.clone().dial()).await;
                     dialed.unwrap_or_else(|_| Err(dialer.timed_out()))
                 };
                 attempt.boxed().shared()
-            })
-            .clone();
-        let connected = connecting.clone().await;
-        if connected.is_err() {
+            };
+            let connecting = self.slot.lock().get_or_insert_with(begin).clone();
+            let connected = connecting.clone().await;
+            let Err(error) = &connected else {
+                return connected;
+            };
             self.slot
                 .lock()
                 .take_if(|current| current.ptr_eq(&connecting));
+            // An attempt that began before this operation times out before this operation has to.
+            if has_begun || error.code != ErrorCode::NetworkTimeout {
+                return connected;
+            }
         }
-        connected
     }
 
     /// Drops the connection, and its credentials, which may be why it failed. The next operation

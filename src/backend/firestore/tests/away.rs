@@ -275,6 +275,29 @@ async fn a_server_that_never_answers_the_handshake_is_a_timeout() {
 }
 
 #[tokio::test]
+async fn an_operation_that_joins_an_attempt_to_connect_still_has_its_own_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let key = super::auth::service_account_key();
+    let backend = open(service(&address, key, 500));
+    let later = async {
+        sleep_ms(300).await;
+        let started = Instant::now();
+        let error = failing(&backend).await;
+        assert!(started.elapsed() >= Duration::from_millis(490));
+        error
+    };
+    for error in <[Error; 2]>::from(tokio::join!(failing(&backend), later)) {
+        let silent = "does not answer the TLS handshake";
+        says(
+            &error,
+            ErrorCode::NetworkTimeout,
+            &[silent, "Gave up after"],
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_accepts_the_connection_and_never_answers_is_a_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
