@@ -5,7 +5,7 @@ pub(crate) use parking_lot::Mutex;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize};
 pub(crate) use std::thread_local;
 pub(crate) use tokio::runtime::Handle;
-pub(crate) use tokio::sync::Notify;
+pub(crate) use tokio::task::spawn;
 pub(crate) use tokio::time::sleep;
 #[cfg(feature = "node")]
 pub(crate) use tokio_util::sync::CancellationToken;

@@ -10,5 +10,6 @@ pub mod models;
 #[allow(dead_code)]
 mod node;
 mod sync;
-#[path = "../../src/net/watchdog.rs"]
-mod watchdog;
+#[allow(dead_code)]
+#[path = "../../src/net/ticker.rs"]
+mod ticker;

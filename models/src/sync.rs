@@ -1,7 +1,5 @@
 //! In place of the library's `sync`.
 
-use std::future::poll_fn;
-use std::task::{Poll, Waker};
 use std::time::Duration;
 
 pub(crate) use shuttle::sync::MutexGuard;
@@ -27,6 +25,11 @@ pub(crate) async fn sleep(_pause: Duration) {
     shuttle::future::yield_now().await;
 }
 
+/// Runs the task as a thread of the model.
+pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+    drop(shuttle::future::spawn(task));
+}
+
 /// A runtime that nothing needs.
 #[derive(Clone, Default)]
 pub struct Handle;
@@ -45,39 +48,4 @@ pub(crate) struct CancellationToken;
 
 impl CancellationToken {
     pub(crate) fn cancel(&self) {}
-}
-
-/// As tokio's, for one that waits.
-#[derive(Default)]
-pub(crate) struct Notify(Mutex<Notified>);
-
-#[derive(Default)]
-struct Notified {
-    is_due: bool,
-    waiting: Option<Waker>,
-}
-
-impl Notify {
-    pub(crate) fn notify_one(&self) {
-        let waiting = {
-            let mut notified = self.0.lock();
-            notified.is_due = true;
-            notified.waiting.take()
-        };
-        if let Some(waiting) = waiting {
-            waiting.wake();
-        }
-    }
-
-    pub(crate) async fn notified(&self) {
-        poll_fn(|context| {
-            let mut notified = self.0.lock();
-            if std::mem::take(&mut notified.is_due) {
-                return Poll::Ready(());
-            }
-            notified.waiting = Some(context.waker().clone());
-            Poll::Pending
-        })
-        .await;
-    }
 }

@@ -12,8 +12,8 @@ fn in_many_orders(model: fn()) {
 }
 
 #[test]
-fn who_waits_is_watched() {
-    in_many_orders(models::who_waits_is_watched);
+fn a_ticker_in_use_ticks() {
+    in_many_orders(models::a_ticker_in_use_ticks);
 }
 
 #[test]

@@ -1,40 +1,49 @@
 //! The real host: the system's clock and the threads of the runtime.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::mem;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::host::{Host, Moment};
 use crate::lock::time::boot_time;
+use crate::net::ticker::Ticker;
 
 /// How often a suspend of the machine is looked for. The runtime's timers stand still during one, so
-/// while anything sleeps, a task compares clocks and wakes all sleepers after a suspend.
+/// the clocks are compared while anything sleeps, and all sleepers are woken after a suspend.
 const SUSPEND_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A suspend that is shorter than this is ignored.
 const MIN_SUSPEND: Duration = Duration::from_millis(100);
 
 pub struct SystemHost {
     runtime: Handle,
-    sleepers: Arc<Sleepers>,
-}
-
-#[derive(Default)]
-struct Sleepers {
-    count: AtomicUsize,
-    watched: AtomicBool,
-    jumped: Notify,
+    /// Compares the clocks while anything sleeps.
+    suspend_check: Ticker,
+    resumed: Arc<Notify>,
 }
 
 impl SystemHost {
     pub fn new(runtime: Handle) -> Self {
+        let resumed = Arc::new(Notify::new());
+        let suspend_check = Ticker::new(SUSPEND_CHECK_INTERVAL, {
+            let (resumed, seen) = (Arc::clone(&resumed), Mutex::new(suspended()));
+            move || {
+                let now = suspended();
+                let before = mem::replace(&mut *seen.lock(), now);
+                if now > before + MIN_SUSPEND {
+                    resumed.notify_waiters();
+                }
+            }
+        });
         Self {
             runtime,
-            sleepers: Arc::default(),
+            suspend_check,
+            resumed,
         }
     }
 }
@@ -45,17 +54,20 @@ impl Host for SystemHost {
     }
 
     fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
-        let asleep = Asleep::new(Arc::clone(&self.sleepers), &self.runtime);
+        let _runtime = self.runtime.enter();
+        let checking = self.suspend_check.start();
+        let resumed = Arc::clone(&self.resumed);
         Box::pin(async move {
+            let _checking = checking;
             loop {
-                let jumped = asleep.0.jumped.notified();
+                let resumed = resumed.notified();
                 let left = moment.since_start().saturating_sub(boot_time());
                 if left.is_zero() {
                     return;
                 }
                 tokio::select! {
                     () = sleep(left) => {}
-                    () = jumped => {}
+                    () = resumed => {}
                 }
             }
         })
@@ -63,45 +75,6 @@ impl Host for SystemHost {
 
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         self.runtime.spawn(task);
-    }
-}
-
-struct Asleep(Arc<Sleepers>);
-
-impl Asleep {
-    fn new(sleepers: Arc<Sleepers>, runtime: &Handle) -> Self {
-        sleepers.count.fetch_add(1, Ordering::SeqCst);
-        if !sleepers.watched.swap(true, Ordering::SeqCst) {
-            runtime.spawn(watch(Arc::clone(&sleepers)));
-        }
-        Self(sleepers)
-    }
-}
-
-impl Drop for Asleep {
-    fn drop(&mut self) {
-        self.0.count.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-async fn watch(sleepers: Arc<Sleepers>) {
-    let mut before = suspended();
-    loop {
-        sleep(SUSPEND_CHECK_INTERVAL).await;
-        let now = suspended();
-        if now > before + MIN_SUSPEND {
-            sleepers.jumped.notify_waiters();
-        }
-        before = now;
-        if sleepers.count.load(Ordering::SeqCst) == 0 {
-            sleepers.watched.store(false, Ordering::SeqCst);
-            // A sleeper may have come just before, and relied on this task.
-            let is_done = sleepers.count.load(Ordering::SeqCst) == 0
-                || sleepers.watched.swap(true, Ordering::SeqCst);
-            if is_done {
-                return;
-            }
-        }
     }
 }
 
@@ -124,7 +97,6 @@ mod tests {
         let until = host.now() + Duration::from_millis(30);
         host.sleep_until(until).await;
         assert!(host.now() >= until);
-        assert_eq!(host.sleepers.count.load(Ordering::SeqCst), 0);
     }
 
     #[tokio::test]
@@ -133,14 +105,12 @@ mod tests {
         let past = host.now();
         let sleeping = tokio::spawn(host.sleep_until(past + Duration::from_secs(3600)));
         tokio::task::yield_now().await;
-        host.sleepers.jumped.notify_waiters();
+        host.resumed.notify_waiters();
         tokio::task::yield_now().await;
         assert!(
             !sleeping.is_finished(),
             "it looks at the clock, and sleeps on"
         );
         sleeping.abort();
-        let _ = sleeping.await;
-        assert_eq!(host.sleepers.count.load(Ordering::SeqCst), 0);
     }
 }

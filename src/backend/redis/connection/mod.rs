@@ -10,7 +10,7 @@ pub(super) mod resp;
 mod shared_script;
 
 use std::net::TcpStream;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -25,8 +25,8 @@ use super::format::scripts::Call;
 use crate::error::{Error, Result};
 use crate::net::event_loop::{Event, EventLoop, Interest, Watched};
 use crate::net::socket::{Socket, Stream};
+use crate::net::ticker::{Ticker, interval_for};
 use crate::net::tokio::IoThreads;
-use crate::net::watchdog;
 use pipeline::{Answers, Pipeline};
 
 /// How often a caller checks a condition that has no notification.
@@ -89,25 +89,34 @@ impl Connection {
         let pushes = settings
             .gets_pushes
             .then(|| broadcast::Sender::new(MAX_UNREAD_PUSHES));
-        let served = Arc::new(Served {
-            node: node.clone(),
-            reactor: Arc::clone(&reactor),
-            limit: settings.limit,
-            over: CancellationToken::new(),
-            partner: OnceLock::new(),
-            pipeline: Mutex::new(Pipeline::new(
-                socket,
-                is_on_tokio,
-                settings.shares_scripts,
-                pushes,
-            )),
+        let served = Arc::new_cyclic(|served: &Weak<Served>| {
+            let interval = interval_for(settings.limit).min(UNREAD_LIMIT);
+            let served = Weak::clone(served);
+            let ticker = Ticker::new(interval, move || {
+                if let Some(served) = served.upgrade() {
+                    served.tick();
+                }
+            });
+            Served {
+                node: node.clone(),
+                reactor: Arc::clone(&reactor),
+                limit: settings.limit,
+                over: CancellationToken::new(),
+                partner: OnceLock::new(),
+                pipeline: Mutex::new(Pipeline::new(
+                    socket,
+                    ticker,
+                    is_on_tokio,
+                    settings.shares_scripts,
+                    pushes,
+                )),
+            }
         });
         reactor.watch(Arc::clone(&served) as Arc<dyn Watched>);
         tokio::spawn({
             let served = Arc::clone(&served);
             async move {
-                let over = served.over.clone();
-                over.run_until_cancelled(served.watch_time()).await;
+                served.over.cancelled().await;
                 served.end();
             }
         });
@@ -247,22 +256,17 @@ impl Served {
     }
 
     /// Watches the time-outs, and reads and writes if the reactor's thread is too busy.
-    async fn watch_time(&self) {
-        let watchdog = self.pipeline.lock().watchdog();
-        let tick = || {
-            let mut pipeline = self.pipeline.lock();
-            let mut done = pipeline.write();
-            let is_unread = pipeline.is_unanswered_for(UNREAD_LIMIT);
-            drop(pipeline);
-            if is_unread {
-                done = self.turn(Event::Ready) == Interest::Read;
-            }
-            if !done {
-                self.reactor.nudge();
-            }
-        };
-        let pause = watchdog::pause_of(self.limit).min(UNREAD_LIMIT);
-        watchdog.run(pause, tick).await;
+    fn tick(&self) {
+        let mut pipeline = self.pipeline.lock();
+        let mut done = pipeline.write();
+        let is_unread = pipeline.is_unanswered_for(UNREAD_LIMIT);
+        drop(pipeline);
+        if is_unread {
+            done = self.turn(Event::Ready) == Interest::Read;
+        }
+        if !done {
+            self.reactor.nudge();
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::backend::redis::error;
 use crate::backend::redis::format::scripts::{Call, Script};
 use crate::error::{Error, Result};
 use crate::net::socket::{Socket, Stream};
-use crate::net::watchdog::Watchdog;
+use crate::net::ticker::{Ticker, Ticking};
 
 /// The limit of requests in flight.
 const MAX_IN_FLIGHT: usize = 1 << 16;
@@ -32,7 +32,8 @@ const MAX_LARGE_PART: usize = 64;
 
 pub(super) struct Pipeline {
     socket: Socket,
-    watchdog: Arc<Watchdog>,
+    /// Ticks while requests are in flight.
+    ticker: Ticker,
     shares_scripts: bool,
     has_large_parts: bool,
     /// Requests that are not yet written. They follow those in `output`.
@@ -63,6 +64,7 @@ struct InFlight {
     /// None if the request has timed out.
     caller: Option<Caller>,
     since: Instant,
+    _ticking: Ticking,
 }
 
 type Caller = oneshot::Sender<Result<Option<Value>>>;
@@ -71,6 +73,7 @@ pub(super) type Answers = Vec<(Caller, Result<Option<Value>>)>;
 impl Pipeline {
     pub(super) fn new(
         socket: Socket,
+        ticker: Ticker,
         is_on_tokio: bool,
         shares_scripts: bool,
         pushes: Option<broadcast::Sender<PushInfo>>,
@@ -78,7 +81,7 @@ impl Pipeline {
         Self {
             has_large_parts: is_on_tokio || socket.uses_tls(),
             socket,
-            watchdog: Arc::default(),
+            ticker,
             shares_scripts,
             shared: SharedScript::default(),
             output: Vec::new(),
@@ -97,11 +100,6 @@ impl Pipeline {
 
     pub(super) fn stream(&self) -> Arc<Stream> {
         self.socket.stream()
-    }
-
-    /// Returns what knows whether requests are in flight.
-    pub(super) fn watchdog(&self) -> Arc<Watchdog> {
-        Arc::clone(&self.watchdog)
     }
 
     pub(super) fn pushes(&self) -> Option<broadcast::Receiver<PushInfo>> {
@@ -160,8 +158,8 @@ impl Pipeline {
         self.in_flight.push_back(InFlight {
             caller: Some(caller),
             since: Instant::now(),
+            _ticking: self.ticker.start(),
         });
-        self.watchdog.started();
         answer
     }
 
@@ -242,7 +240,6 @@ impl Pipeline {
             let mut take = |value| {
                 // After an answer without a request, it is unknown which requests the next ones answer.
                 let request = self.in_flight.pop_front().ok_or_else(error::not_redis)?;
-                self.watchdog.ended();
                 match request.caller {
                     Some(caller) => answers.push((caller, Ok(value))),
                     None => self.timed_out -= 1,
@@ -294,10 +291,10 @@ impl Pipeline {
         self.output.clear();
         self.shared = SharedScript::default();
         self.replies.clear();
-        let lost = self.in_flight.drain(..).filter_map(|request| {
-            self.watchdog.ended();
-            request.caller
-        });
+        let lost = self
+            .in_flight
+            .drain(..)
+            .filter_map(|request| request.caller);
         let lost = lost.map(|caller| (caller, Err(failure.clone()))).collect();
         self.failure.get_or_insert(failure);
         lost
