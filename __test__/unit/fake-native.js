@@ -88,7 +88,6 @@ const opening =
   };
 export const open = opening("open");
 export const openOwn = opening("openOwn");
-export const openSpied = opening("openSpied");
 
 export const hashKey = (value) => `hash of ${value}`;
 export const generateLockId = () => "i".repeat(22);
@@ -98,7 +97,7 @@ export const makeStorageKey = (prefix, key) => `1${prefix}:${key}`;
 
 /** In place of `js/native/addon.js`. */
 export const addon = () => ({
-  ...{ Bridge, open, openOwn, openSpied },
+  ...{ Bridge, open, openOwn },
   ...{ hashKey, generateLockId, normalizeKey, checkLockId, makeStorageKey },
 });
 

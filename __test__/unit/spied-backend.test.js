@@ -1,7 +1,6 @@
-// lock() and its kin on a native backend some operations of which a test has replaced: these are
-// called, the rest stays native.
+// lock() and similar functions on a native backend some of whose operations a test has replaced. Such a
+// backend is a custom backend: each operation is a call of its method.
 
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { hold, lock, LockError, tryHold, withTelemetry } from "../../js/index.js";
 import { createMemoryBackend } from "../../js/memory.js";
@@ -9,11 +8,6 @@ import { deferred, until, untilFree } from "../fixtures/wait.js";
 import { LOCK_ID, rejection } from "./support.js";
 
 afterEach(() => vi.restoreAllMocks());
-
-/** Keeps the event loop busy. */
-function block(ms) {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-}
 
 const CONFIG = { key: "k", ttlMs: 60_000 };
 
@@ -65,28 +59,20 @@ describe.each(["acquire", "release", "extend"])("a spy on %s", (name) => {
   });
 });
 
-describe("the heartbeat while the event loop is blocked", () => {
-  const heldAfterBlock = async (name) => {
+test("fake timers drive the wait for a backend that is spied on", async () => {
+  vi.useFakeTimers();
+  try {
     const backend = createMemoryBackend();
-    const spy = vi.spyOn(backend, name);
-    const held = await hold(backend, { key: "k", ttlMs: 1000, autoExtend: true });
-    await sleep(50);
-    block(2000);
-    const isHeld = held.isHeld();
-    const { signal } = held;
-    const aborted = signal.aborted;
-    await held.release();
-    return { isHeld, aborted, calls: spy.mock.calls.length };
-  };
-
-  test.each(["acquire", "release"])("goes on when only %s is spied on", async (name) => {
-    expect(await heldAfterBlock(name)).toEqual({ isHeld: true, aborted: false, calls: 1 });
-  });
-
-  test("needs the event loop when extend itself is spied on", async () => {
-    const { isHeld, aborted } = await heldAfterBlock("extend");
-    expect([isHeld, aborted]).toEqual([false, true]);
-  });
+    await backend.acquire({ key: "k", ttlMs: 60_000 });
+    const acquire = vi.spyOn(backend, "acquire");
+    const acquisition = { retryDelayMs: 1_000_000, timeoutMs: 10_000_000 };
+    const failed = rejection(lock(backend, () => {}, { ...CONFIG, acquisition }));
+    await vi.advanceTimersByTimeAsync(10_000_000);
+    expect((await failed).code).toBe("AcquisitionTimeout");
+    expect(acquire.mock.calls.length).toBeGreaterThan(1);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test("a spied extend makes the heartbeats", async () => {
@@ -116,7 +102,7 @@ describe("a mocked acquire", () => {
     expect(await backend.isLocked({ key: "k" })).toBe(false);
   });
 
-  test("may grant what is no lock of the store: release is native, and finds none", async () => {
+  test("may grant a lock that the store does not have: the release finds none", async () => {
     const backend = createMemoryBackend();
     const expiresAtMs = Date.now() + 60_000;
     vi.spyOn(backend, "acquire").mockResolvedValue({ ok: true, lockId: LOCK_ID, expiresAtMs });

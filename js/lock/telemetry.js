@@ -4,7 +4,7 @@ import { FAILURE_REASON } from "../base/constants.js";
 import { checkBackend, invalidArgument, unreadableOptions } from "../base/errors.js";
 import { hashOf } from "../native/keys.js";
 import { readString } from "../base/options.js";
-import { engineOf, nativeOf } from "../native/engine.js";
+import { engineOf, isReplaced, nativeOf } from "../native/engine.js";
 import {
   decorateAcquireResult,
   DisposalBy,
@@ -38,7 +38,7 @@ import {
  * @typedef {object} Decoration
  * @property {any} inner
  * @property {Observer} observer
- * @property {Record<"acquire" | "release" | "extend", Function>} original
+ * @property {import("../native/engine.js").Operations} original
  */
 
 /** @type {WeakMap<object, Decoration>} */
@@ -58,23 +58,11 @@ const SENSITIVE = /token|secret|passw|credential|api[-_]?key/i;
  */
 export function accessTo(backend, extends_) {
   const decoration = decorations.get(backend);
-  if (decoration === undefined || isReplaced(backend, decoration)) {
+  if (decoration === undefined || isReplaced(backend, decoration.original)) {
     return { engine: engineOf(backend, extends_), observers: NOBODY };
   }
   const { engine, observers } = accessTo(decoration.inner, extends_);
   return { engine, observers: [...observers, decoration.observer] };
-}
-
-/**
- * @param {any} backend
- * @param {Decoration} decoration
- */
-function isReplaced(backend, { original }) {
-  return (
-    backend.acquire !== original.acquire ||
-    backend.release !== original.release ||
-    backend.extend !== original.extend
-  );
 }
 
 /**

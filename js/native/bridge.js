@@ -247,7 +247,6 @@ function servedHere(native) {
       return reply;
     };
   }
-  served.native = native;
   return served;
 }
 
@@ -387,18 +386,4 @@ export function openNative(kind, config, target = 0, label) {
  */
 export function openNativeOwn(target, canWatch) {
   return servedHere(opened(addon().openOwn(theBridge(), target, canWatch)));
-}
-
-/**
- * Creates the engine over a native backend of which some operations were replaced.
- * @param {any} original
- * @param {number} target
- * @param {{ acquire: boolean, release: boolean, extend: boolean }} replaced
- * @returns {NativeBackend}
- */
-export function openNativeSpied(original, target, { acquire, release, extend }) {
-  const native = original.native ?? original;
-  return servedHere(
-    opened(addon().openSpied(theBridge(), native, target, acquire, release, extend)),
-  );
 }

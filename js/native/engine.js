@@ -1,9 +1,9 @@
-// Finds the engine of a backend. Every engine is the same Rust code: over a store, over a native
-// backend of which some operations were replaced, or over a backend of the user's own.
+// Finds the engine of a backend. Every engine is the same Rust code, over a store or over a custom
+// backend. A native backend some of whose operations were replaced, by a spy or a mock, is a custom one.
 
 import { checkBackend, backendError, LockError } from "../base/errors.js";
 import { FAILURE_REASON } from "../base/constants.js";
-import { openNativeOwn, openNativeSpied } from "./bridge.js";
+import { openNativeOwn } from "./bridge.js";
 import { register, unregisterOnGc } from "./questions.js";
 
 /** @typedef {import("./bridge.js").NativeBackend} NativeBackend */
@@ -12,26 +12,16 @@ import { register, unregisterOnGc } from "./questions.js";
  * @typedef {object} Engine
  * @property {NativeBackend} native
  * @property {string | undefined} name of the kind of backend
- * @property {boolean} isNative whether the backend is one of this package, also if operations of it
- *   were replaced
+ * @property {boolean} isNative whether the backend is one of this package, even if some of its
+ *   operations were replaced
  * @property {Callers | undefined} callers of a backend that is asked in JavaScript
  * @property {boolean} needsJavascript whether its locks can only be kept alive by JavaScript
  */
 
-/** @typedef {"acquire" | "release" | "extend"} Operation */
+/** @typedef {Record<"acquire" | "release" | "extend", Function>} Operations */
 /** @typedef {{ lockId: string, fence: string | undefined, expiresAtMs: number }} OwnGrant */
 
-/** @type {Operation[]} */
-const OPERATIONS = ["acquire", "release", "extend"];
-
-/**
- * @typedef {object} Known
- * @property {Engine} engine
- * @property {Record<Operation, Function>} original
- * @property {Map<string, Engine>} spied by what was replaced
- */
-
-/** @type {WeakMap<object, Known>} */
+/** @type {WeakMap<object, { engine: Engine, original: Operations }>} */
 const natives = new WeakMap();
 
 /** @type {WeakMap<object, Engine>} */
@@ -40,13 +30,13 @@ const own = new WeakMap();
 /**
  * @param {any} backend
  * @param {NativeBackend} native
- * @param {Record<Operation, Function>} original
+ * @param {Operations} original
  */
 export function knowNative(backend, native, original) {
   const { backend: name } = backend.capabilities;
   const needsJavascript = native.isServedHere();
   const engine = { native, name, isNative: true, callers: undefined, needsJavascript };
-  natives.set(backend, { engine, original, spied: new Map() });
+  natives.set(backend, { engine, original });
 }
 
 /**
@@ -65,45 +55,32 @@ export function nativeOf(backend) {
  */
 export function engineOf(backend, extends_) {
   const known = natives.get(backend);
-  if (known === undefined) return ownEngine(backend, extends_);
-  const { engine, original } = known;
-  const intact =
-    backend.acquire === original.acquire &&
-    backend.release === original.release &&
-    backend.extend === original.extend;
-  return intact ? engine : spiedEngine(backend, known);
+  if (known !== undefined && !isReplaced(backend, known.original)) return known.engine;
+  return ownEngine(backend, extends_, known !== undefined);
 }
 
 /**
+ * Returns whether operations of the backend were replaced since it was created.
  * @param {any} backend
- * @param {Known} known
+ * @param {Operations} original
  */
-function spiedEngine(backend, { engine, original, spied }) {
-  const [acquire, release, extend] = OPERATIONS.map((name) => backend[name] !== original[name]);
-  const which = `${acquire}${release}${extend}`;
-  let found = spied.get(which);
-  if (found === undefined) {
-    const callers = new Callers(backend);
-    const replaced = { acquire, release, extend };
-    const native = openNativeSpied(engine.native, callers.target, replaced);
-    found = { ...engine, native, callers, needsJavascript: true };
-    spied.set(which, found);
-  }
-  return found;
+export function isReplaced(backend, { acquire, release, extend }) {
+  return backend.acquire !== acquire || backend.release !== release || backend.extend !== extend;
 }
 
 /**
  * @param {any} backend
  * @param {boolean} extends_
+ * @param {boolean} isNative
  */
-function ownEngine(backend, extends_) {
-  checkBackend(backend, extends_ ? OPERATIONS : ["acquire", "release"]);
+function ownEngine(backend, extends_, isNative) {
+  checkBackend(backend, ["acquire", "release", ...(extends_ ? ["extend"] : [])]);
   let engine = own.get(backend);
   if (engine === undefined) {
     const callers = new Callers(backend);
     const native = openNativeOwn(callers.target, typeof backend.watch === "function");
     const name = backend.capabilities?.backend;
-    engine = { native, name, isNative: false, callers, needsJavascript: true };
+    engine = { native, name, isNative, callers, needsJavascript: true };
     own.set(backend, engine);
   }
   return engine;
@@ -180,7 +157,7 @@ export class Callers {
         if (!result?.ok) return { ok: false };
         const { lockId: granted, fence, expiresAtMs } = result;
         this.#grants.set(id, { lockId: granted, fence, expiresAtMs });
-        return { ok: true, lockId: String(granted), expiresAtMs: milliseconds(expiresAtMs) };
+        return { ok: true, expiresAtMs: milliseconds(expiresAtMs) };
       }
       case "release": {
         const result = await backend.release({ lockId });

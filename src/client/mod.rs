@@ -120,10 +120,6 @@ impl Client {
         &self.host
     }
 
-    pub fn label(&self) -> Option<&HolderLabel> {
-        self.label.as_ref()
-    }
-
     pub async fn setup(&self) -> Result<()> {
         self.check_open()?;
         self.backend.setup().await

@@ -49,15 +49,11 @@ impl Held {
         self.releases_on_exit.store(true, Ordering::Relaxed);
     }
 
-    pub fn is_released_on_exit(&self) -> bool {
-        self.releases_on_exit.load(Ordering::Relaxed)
-    }
-
     /// Releases all of them in the background, or leaves them to their TTL if the user wants that.
     pub fn end_all(&self) {
         let holds = std::mem::take(&mut *self.holds.lock());
         for hold in holds.into_values() {
-            if !self.is_released_on_exit() {
+            if !self.releases_on_exit.load(Ordering::Relaxed) {
                 self.client.leave(&hold);
                 continue;
             }

@@ -12,7 +12,7 @@ use super::hold::Held;
 use super::reply;
 use super::runtime::{runtime, system_host};
 use crate::backend::credentials::CredentialsProvider;
-use crate::backend::javascript::{JavascriptBackend, Replaced, SpiedBackend};
+use crate::backend::javascript::JavascriptBackend;
 use crate::backend::memory::{Clock, MemoryBackend, MemoryConfig};
 use crate::backend::{Backend, Warnings, firestore, postgres, redis, sqlite};
 use crate::client::Client;
@@ -41,35 +41,6 @@ pub fn open_own(bridge: &Bridge, target: f64, can_watch: bool) -> Either<NativeB
     let backend = Arc::new(JavascriptBackend::new(program, can_watch));
     let host = Arc::clone(&bridge.host) as Arc<dyn Host>;
     or_reply(native(bridge, backend, host, None, ASKS_JAVASCRIPT))
-}
-
-/// Opens the engine over a backend of which the program has replaced some operations. JavaScript knows
-/// them by the number `target`.
-#[napi]
-pub fn open_spied(
-    bridge: &Bridge,
-    original: &NativeBackend,
-    target: f64,
-    acquire: bool,
-    release: bool,
-    extend: bool,
-) -> Either<NativeBackend, String> {
-    let program = JavascriptBackend::new(bridge.questions.to(target as u64), false);
-    let replaced = Replaced {
-        acquire,
-        release,
-        extend,
-    };
-    let backend = SpiedBackend::new(Arc::clone(&original.backend), program, replaced);
-    let host = Arc::clone(original.client.host());
-    let label = original.client.label().cloned();
-    let opened = native(bridge, Arc::new(backend), host, label, ASKS_JAVASCRIPT);
-    if let Ok(spied) = &opened
-        && original.held.is_released_on_exit()
-    {
-        spied.held.release_on_exit();
-    }
-    or_reply(opened)
 }
 
 fn or_reply(opened: Result<NativeBackend>) -> Either<NativeBackend, String> {

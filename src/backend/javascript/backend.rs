@@ -23,12 +23,10 @@ pub struct JavascriptBackend {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Acquired {
-    pub ok: bool,
+struct Acquired {
+    ok: bool,
     #[serde(default)]
-    pub expires_at_ms: f64,
-    /// The lockId that the program has given the lock.
-    pub lock_id: Option<String>,
+    expires_at_ms: f64,
 }
 
 #[derive(Deserialize)]
@@ -61,30 +59,6 @@ impl JavascriptBackend {
         serde_json::from_value(answer)
             .map_err(|_| Error::internal("The custom backend returned a result of the wrong form. Return what the LockBackend interface describes"))
     }
-
-    pub(super) async fn ask_for_lock(&self, request: &AcquireRequest) -> Result<Acquired> {
-        self.ask(json!({
-            "op": "acquire",
-            "id": request.lock_id.as_str(),
-            "key": request.key.as_str(),
-            "ttlMs": request.ttl.ms(),
-            "caller": request.caller,
-        }))
-        .await
-    }
-}
-
-impl Acquired {
-    pub(super) fn outcome(&self) -> Result<AcquireOutcome> {
-        if !self.ok {
-            return Ok(AcquireOutcome::Locked(None));
-        }
-        Ok(AcquireOutcome::Acquired {
-            // A placeholder. The JavaScript side has the program's fence, if there is one.
-            fence: Fence::after(0)?,
-            expires_at_ms: self.expires_at_ms as u64,
-        })
-    }
 }
 
 fn not_supported<T>() -> Result<T> {
@@ -94,7 +68,22 @@ fn not_supported<T>() -> Result<T> {
 #[async_trait]
 impl Backend for JavascriptBackend {
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        self.ask_for_lock(request).await?.outcome()
+        let question = json!({
+            "op": "acquire",
+            "id": request.lock_id.as_str(),
+            "key": request.key.as_str(),
+            "ttlMs": request.ttl.ms(),
+            "caller": request.caller,
+        });
+        let answer: Acquired = self.ask(question).await?;
+        if !answer.ok {
+            return Ok(AcquireOutcome::Locked(None));
+        }
+        Ok(AcquireOutcome::Acquired {
+            // A placeholder. The JavaScript side has the program's fence, if there is one.
+            fence: Fence::after(0)?,
+            expires_at_ms: answer.expires_at_ms as u64,
+        })
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {

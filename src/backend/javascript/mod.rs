@@ -3,11 +3,9 @@
 //! program's.
 
 mod backend;
-mod spied;
 mod watch;
 
 pub use backend::JavascriptBackend;
-pub use spied::{Replaced, SpiedBackend};
 
 #[cfg(test)]
 mod tests;

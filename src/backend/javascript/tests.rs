@@ -5,7 +5,6 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::backend::memory::MemoryBackend;
 use crate::backend::{AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, ReleaseOutcome};
 use crate::error::{Error, Result};
 use crate::foreign::Foreign;
@@ -54,7 +53,7 @@ fn request() -> AcquireRequest {
 #[tokio::test]
 async fn operations_are_questions() {
     let program = Program::with([
-        Ok(json!({ "ok": true, "expiresAtMs": 12.5, "lockId": "any" })),
+        Ok(json!({ "ok": true, "expiresAtMs": 12.5 })),
         Ok(json!({ "ok": false })),
         Ok(json!({ "ok": true, "expiresAtMs": 7 })),
         Ok(json!({ "ok": false, "expired": true })),
@@ -103,32 +102,4 @@ async fn a_watch_asks_until_it_is_answered_and_says_when_it_ends() {
     drop(watch);
     let ops: Vec<_> = program.asked().iter().map(|it| it["op"].clone()).collect();
     assert_eq!(ops, ["watch", "watch", "unwatch"]);
-}
-
-#[tokio::test]
-async fn only_what_was_replaced_is_asked_for() {
-    let original: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
-    let request = request();
-    let stored = AcquireRequest {
-        lock_id: LockId::generate(),
-        ..request.clone()
-    };
-    original.acquire(&stored).await.unwrap();
-    let program = Program::with([Ok(json!({ "ok": true, "lockId": stored.lock_id.as_str() }))]);
-    let backend = SpiedBackend::new(
-        Arc::clone(&original),
-        JavascriptBackend::new(program.clone(), false),
-        Replaced {
-            acquire: true,
-            release: false,
-            extend: false,
-        },
-    );
-    backend.acquire(&request).await.unwrap();
-    let extended = backend.extend(request.lock_id, request.ttl).await.unwrap();
-    assert!(matches!(extended, ExtendOutcome::Extended { .. }));
-    let released = backend.release(request.lock_id.into()).await.unwrap();
-    assert_eq!(released, ReleaseOutcome::Released);
-    assert!(!original.is_locked(&request.key).await.unwrap());
-    assert_eq!(program.asked().len(), 1);
 }
