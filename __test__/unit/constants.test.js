@@ -6,7 +6,6 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
   FENCE_THRESHOLDS,
-  LOCK_DEFAULTS,
   MAX_KEY_LENGTH_BYTES,
   TIME_TOLERANCE_MS,
 } from "../../js/common.js";
@@ -19,21 +18,6 @@ function inRust(path, pattern) {
   return found[0].slice(1);
 }
 const numbers = (texts) => texts.map((text) => Number(text.replaceAll("_", "")));
-
-test("the defaults of a wait", () => {
-  const wait = /max_retries: (\d+),\s+timeout: Some\(Duration::from_secs\((\d+)\)\),/g;
-  const [maxRetries, seconds] = numbers(inRust("src/client/wait.rs", wait));
-  const retry =
-    /retry_delay_ms: ([\d.]+),\s+max_delay_ms: f64::INFINITY,\s+backoff: Backoff::(\w+),\s+jitter: Jitter::(\w+),\s+\}\s+\}\s+\}/g;
-  const [retryDelayMs, backoff, jitter] = inRust("src/lock/retry.rs", retry);
-  expect({
-    maxRetries,
-    retryDelayMs: Number(retryDelayMs),
-    backoff: backoff.toLowerCase(),
-    jitter: jitter.toLowerCase(),
-    timeoutMs: seconds * 1000,
-  }).toEqual(LOCK_DEFAULTS);
-});
 
 test("the longest key", () => {
   const found = inRust("src/lock/key.rs", /const MAX_KEY_LENGTH_BYTES: usize = ([\d_]+);/g);

@@ -16,7 +16,7 @@ export function reset() {
   next.length = 0;
   ready.length = 0;
   Object.assign(state, {
-    ...{ now: 1000, heldFor: () => 29_990, expiresAt: 0, lost: null },
+    ...{ now: 1000, heldFor: () => 29_990, isLate: () => false, expiresAt: 0, lost: null },
     ...{ servedHere: false, refusal: undefined },
   });
 }
@@ -55,6 +55,9 @@ class FakeBackend {
   releaseOnExit() {}
   heldFor(number) {
     return state.heldFor(number);
+  }
+  isLate(number) {
+    return Number(state.isLate(number));
   }
   holdExpiresAt() {
     return state.expiresAt;

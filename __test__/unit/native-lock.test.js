@@ -2,7 +2,7 @@
 
 import { getEventListeners } from "node:events";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { hold, lock, tryHold, tryLock, withTelemetry } from "../../js/index.js";
+import { hold, lock, LOCK_DEFAULTS, tryHold, tryLock, withTelemetry } from "../../js/index.js";
 import { createNativeBackend } from "../../js/native/backend.js";
 import {
   answer,
@@ -43,10 +43,13 @@ describe("crossing", () => {
     ]);
   });
 
-  test("with the default limits there are none to carry over", async () => {
+  test("the default limits are those of LOCK_DEFAULTS", async () => {
     next.push(HOLD, "1");
     await lock(backend, () => {}, { key: "k" });
-    expect(calls[0]).toEqual(["hold", "k", 30_000, true, true, false, 0, null]);
+    const { maxRetries, retryDelayMs, timeoutMs, backoff, jitter } = LOCK_DEFAULTS;
+    expect([backoff, jitter]).toEqual(["exponential", "equal"]);
+    const defaults = limits(maxRetries, retryDelayMs, 1, 1, timeoutMs, ...unknownLimits);
+    expect(calls[0]).toEqual(["hold", "k", 30_000, true, true, false, 0, defaults]);
   });
 
   test("all limits, and what can be cancelled", async () => {
@@ -242,7 +245,7 @@ describe("a lock whose time passed before it was heard of", () => {
     ["at once", second],
   ])("is given back, and the wait goes on, with success %s", async (_, again) => {
     next.push(50, again, "1");
-    state.heldFor = (number) => (number === 7 ? 0 : 1000);
+    state.isLate = (number) => number === 7;
     const { signal } = new AbortController();
     const waiting = lock(backend, ({ fence }) => fence, { key: "k", signal });
     answer(50, HOLD);
@@ -256,7 +259,7 @@ describe("a lock whose time passed before it was heard of", () => {
   test("however often that happens, and until it is cancelled", async () => {
     const controller = new AbortController();
     next.push(51, HOLD, HOLD, HOLD, 52);
-    state.heldFor = () => -1;
+    state.isLate = () => true;
     const fn = vi.fn();
     const waiting = lock(backend, fn, { key: "k", signal: controller.signal });
     answer(51, HOLD);
@@ -269,20 +272,9 @@ describe("a lock whose time passed before it was heard of", () => {
     answer(52, "Z");
   });
 
-  test.each([
-    [1000, 10],
-    [100, 5],
-  ])("one of %i ms that has %i ms left is too late as well", async (ttlMs, leftMs) => {
-    next.push(57, second, "1");
-    state.heldFor = (number) => (number === 7 ? leftMs : leftMs + 1);
-    const waiting = lock(backend, ({ fence }) => fence, { key: "k", ttlMs });
-    answer(57, HOLD);
-    expect(await waiting).toBe("000000000000009");
-  });
-
   test("without a wait it is as if another had it", async () => {
     next.push(53, "L");
-    state.heldFor = () => -1;
+    state.isLate = () => true;
     const trying = tryHold(backend, { key: "k" });
     answer(53, HOLD);
     expect(await trying).toBeNull();
@@ -290,8 +282,8 @@ describe("a lock whose time passed before it was heard of", () => {
 
   test("of one that came at once nobody asks: the engine just said so", async () => {
     next.push(HOLD, "1");
-    state.heldFor = vi.fn(() => 1000);
-    await lock(backend, () => expect(state.heldFor).not.toHaveBeenCalled(), { key: "k" });
+    state.isLate = vi.fn(() => true);
+    await lock(backend, () => expect(state.isLate).not.toHaveBeenCalled(), { key: "k" });
   });
 });
 

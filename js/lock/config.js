@@ -36,8 +36,7 @@ const ACQUISITION_FIELDS = [
  * @property {boolean | undefined} autoExtend undefined if the kind of backend decides
  * @property {boolean} throwIfLost
  * @property {string | undefined} name
- * @property {Float64Array | null} limits of the wait and of the hold, as the native side takes them;
- *   nothing for the usual ones
+ * @property {Float64Array} limits of the wait and of the hold, as the native side takes them
  */
 
 /**
@@ -93,11 +92,11 @@ export function readLockConfig(config, call, leads = false) {
  * @param {any} config
  * @param {any} acquisition
  * @param {boolean} forEver whether a wait has no limit unless one is given
- * @returns {Float64Array | null}
+ * @returns {Float64Array}
  */
 function readLimits({ maxHoldMs = Infinity, minHoldMs = Infinity }, acquisition, forEver) {
   if (acquisition === undefined) {
-    if (!forEver && maxHoldMs === Infinity && minHoldMs === Infinity) return null;
+    if (!forEver && maxHoldMs === Infinity && minHoldMs === Infinity) return DEFAULT_LIMITS;
     acquisition = {};
   }
   if (typeof acquisition !== "object" || acquisition === null) {
@@ -160,6 +159,9 @@ function refuseOtherThings(config, call) {
 
 /** The longest delay between attempts of a candidate that gets no notifications. */
 const LEAD_MAX_DELAY_MS = 1000;
+
+/** One object for most calls: reading it takes less time than creating another. */
+const DEFAULT_LIMITS = readLimits({}, {}, false);
 
 /**
  * @param {string} name

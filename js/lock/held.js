@@ -1,6 +1,5 @@
 // A held lock: how its holder learns of its state, and how it is released.
 
-import { LONGEST_TIMER_MS } from "../base/config.js";
 import { BAD_TTL, invalidArgument, LockError, replyError, thrownBehind } from "../base/errors.js";
 import { offAbort, onAbort, reasonOf } from "../base/signal.js";
 import { isTraced, startTrace } from "../native/tracing.js";
@@ -36,8 +35,6 @@ export class Held {
   #expiresAtMs;
   /** @type {(() => void) | undefined} */
   #stopFollowing;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
 
   /**
    * @param {Engine} engine
@@ -75,16 +72,7 @@ export class Held {
   /** Observers are notified of a loss when it happens. */
   #observe() {
     this.#heldSince = performance.now();
-    if (this.#plan.autoExtend) this.#listen();
-    else this.#watchTime();
-  }
-
-  /** Without heartbeats, a timer here is cheaper than a message from the engine at the expiry. */
-  #watchTime() {
-    const left = this.#engine.native.heldFor(this.#number);
-    if (this.#ended || left <= 0) return void this.lost();
-    this.#timer = setTimeout(() => this.#watchTime(), Math.min(Math.ceil(left), LONGEST_TIMER_MS));
-    this.#timer.unref?.();
+    this.#listen();
   }
 
   get expiresAtMs() {
@@ -241,7 +229,6 @@ export class Held {
     this.#ended = true;
     keptAlive.delete(this);
     this.#stopFollowing?.();
-    if (this.#timer !== undefined) clearTimeout(this.#timer);
     if (typeof reply !== "string") {
       return settled(reply).then((answer) => this.#conclude(answer, trace, started));
     }

@@ -117,7 +117,7 @@ export class Acquisition {
     if (id !== 0) confirm(id);
     const grant = readGrant(reply, plan.key);
     const number = readNumber(grant.rest);
-    if (!isFresh && engine.native.heldFor(number) <= leastMs(plan)) return undefined;
+    if (!isFresh && engine.native.isLate(number)) return undefined;
     try {
       // A signal may have been aborted since the grant.
       checkNotCancelled(plan);
@@ -158,15 +158,6 @@ export class Acquisition {
 /** @param {LockPlan} plan */
 function isCancellable(plan) {
   return plan.signal !== undefined || plan.acquisitionSignal !== undefined;
-}
-
-/**
- * Returns how long a lock must still last to be of use: fn must not start with a lock that expires at
- * once.
- * @param {LockPlan} plan
- */
-function leastMs({ ttlMs }) {
-  return Math.min(10, ttlMs / 20);
 }
 
 /**

@@ -1,5 +1,6 @@
-//! One timer for all holds whose first heartbeat is still to come. Most locks are released long before
-//! it, so a hold gets a task of its own only when its first heartbeat is due.
+//! One timer for all holds whose first heartbeat, or the time to watch their deadline, is still to come.
+//! Most locks are released long before it, so a hold gets a task of its own only then. Unlike a
+//! [`Ticker`](crate::net::ticker::Ticker), it wakes at a given moment of the host's clock.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -26,6 +27,9 @@ pub(super) struct FirstHeartbeats {
 impl Client {
     /// Starts the hold's task when the hold first needs it. The hold is already in the registry.
     pub(super) fn keep_when_due(self: &Arc<Self>, hold: &Arc<Hold>) {
+        if hold.is_kept() {
+            return;
+        }
         if !self.host.may_oversleep() {
             return self.keep(hold);
         }

@@ -45,6 +45,10 @@ pub enum HoldEvent<'a> {
     Lost(&'a Error),
 }
 
+/// The time that a lock must still last when it reaches its caller: this, or the given part of a short TTL.
+const MIN_LEFT: Duration = Duration::from_millis(10);
+const MIN_LEFT_PARTS: u32 = 20;
+
 pub type Listener = Box<dyn Fn(HoldEvent<'_>) + Send + Sync>;
 
 pub struct Hold {
@@ -117,9 +121,9 @@ impl Hold {
         }
     }
 
-    /// Whether the hold needs a task while it lasts.
+    /// Whether the hold needs a task while it lasts: for heartbeats, or to watch its deadline.
     pub(super) fn needs_keeper(&self) -> bool {
-        self.policy.auto_extend || self.policy.max_hold.is_some()
+        self.policy.auto_extend || self.policy.max_hold.is_some() || self.listener.get().is_some()
     }
 
     pub(super) fn is_kept(&self) -> bool {
@@ -220,6 +224,12 @@ impl Client {
         hold.held_for(self.host.now())
     }
 
+    /// Whether the lock reached its caller too late: work must not start with a lock that expires at once.
+    pub fn is_late(&self, hold: &Hold) -> bool {
+        let least = MIN_LEFT.min(hold.policy.ttl.duration() / MIN_LEFT_PARTS);
+        self.held_for(hold).is_none_or(|left| left <= least)
+    }
+
     /// Whether one hold of this client has had the key ever since `then`.
     pub(super) fn holds_since(&self, key: &Key, then: Moment) -> bool {
         let now = self.host.now();
@@ -250,10 +260,8 @@ impl Client {
     /// Calls `listener` for each event of the hold from now on. Whether the lock has been lost before
     /// this call is told by [`lost`](Self::lost).
     pub fn listen(self: &Arc<Self>, hold: &Arc<Hold>, listener: Listener) {
-        // A hold with heartbeats gets its task when the first one is due, long before the lock could
-        // expire. Other holds need a task that watches the deadline.
-        if hold.listener.set(listener).is_ok() && !hold.policy.auto_extend {
-            self.keep(hold);
+        if hold.listener.set(listener).is_ok() {
+            self.keep_when_due(hold);
         }
     }
 }

@@ -25,16 +25,6 @@ pub struct WaitPolicy {
     pub timeout: Option<Duration>,
 }
 
-impl Default for WaitPolicy {
-    fn default() -> Self {
-        Self {
-            retry: RetryPolicy::default(),
-            max_retries: 10,
-            timeout: Some(Duration::from_secs(5)),
-        }
-    }
-}
-
 /// The shortest pause between two attempts, so that a fast store is not asked in a busy loop.
 const MIN_DELAY: Duration = Duration::from_millis(1);
 /// The shortest pause before an attempt that expects the holder's lock to have expired. Clocks differ

@@ -24,17 +24,6 @@ pub struct RetryPolicy {
     pub jitter: Jitter,
 }
 
-impl Default for RetryPolicy {
-    fn default() -> Self {
-        Self {
-            retry_delay_ms: 100.0,
-            max_delay_ms: f64::INFINITY,
-            backoff: Backoff::Exponential,
-            jitter: Jitter::Equal,
-        }
-    }
-}
-
 impl RetryPolicy {
     /// Returns the delay after the `attempt`-th failed attempt, which is 1 for the first. `random` is in
     /// `0.0..1.0`. The delay never exceeds `remaining_ms`.

@@ -213,15 +213,17 @@ pub(super) fn milliseconds(ms: f64) -> Duration {
 
 #[napi]
 impl NativeBackend {
-    /// `acquire`, `release`, `hold`, `heldFor` and `endHold`.
+    /// The calls that every lock makes: see [`calls`].
     #[napi(ts_return_type = "{
     acquire(key: string, ttlMs: number, cancellable: boolean): Answer
     /** With `key` a waiter of this process is woken. */
     release(lockId: string, key: string | null): Answer
-    /** Without `limits` the wait has the default limits. `caller`: see `AcquireRequest::caller`. */
-    hold(key: string, ttlMs: number, wait: boolean, autoExtend: boolean, cancellable: boolean, caller: number, limits: Float64Array | null): Answer
+    /** `caller`: see `AcquireRequest::caller`. */
+    hold(key: string, ttlMs: number, wait: boolean, autoExtend: boolean, cancellable: boolean, caller: number, limits: Float64Array): Answer
     /** Returns for how many milliseconds the lock is certainly still held. Negative if it is not. */
     heldFor(number: number): number
+    /** Whether the grant reached its caller too late to be of use: 1 or 0. */
+    isLate(number: number): number
     /** Releases the lock. Answers `!` if it is not certainly held any more, unless `knowsLoss`. With `takes` a waiter may be answered along with this, as `1id,reply`. */
     endHold(number: number, takes: boolean, knowsLoss: boolean): Answer
   }")]

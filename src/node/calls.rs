@@ -17,7 +17,7 @@ use crate::error::Error;
 /// What a call does with its arguments.
 type Call = fn(&Operations, &Arguments) -> Answer;
 
-const CALLS: [(&str, Call); 5] = [
+const CALLS: [(&str, Call); 6] = [
     ("acquire", |backend, given| {
         let (ttl_ms, cancellable) = (given.number(1), given.boolean(2));
         given.text(0, |key| backend.acquire(key, ttl_ms, cancellable))
@@ -36,11 +36,14 @@ const CALLS: [(&str, Call); 5] = [
         let [wait, auto_extend, cancellable] = [2, 3, 4].map(|index| given.boolean(index));
         let (caller, limits) = (given.number(5), given.numbers(6));
         given.text(0, |key| {
-            backend.hold(key, ttl_ms, wait, auto_extend, cancellable, caller, &limits)
+            backend.hold(key, ttl_ms, wait, auto_extend, cancellable, caller, limits)
         })
     }),
     ("heldFor", |backend, given| {
         Either::B(backend.held_for(given.number(0)))
+    }),
+    ("isLate", |backend, given| {
+        Either::B(f64::from(backend.is_late(given.number(0))))
     }),
     ("endHold", |backend, given| {
         backend.end_hold(given.number(0), given.boolean(1), given.boolean(2))
@@ -195,8 +198,8 @@ impl Arguments {
         }
     }
 
-    /// Reads the numbers of a `Float64Array`. Empty for any other value.
-    fn numbers(&self, index: usize) -> Vec<f64> {
+    /// Reads the numbers of a `Float64Array`. Numbers that are missing are infinite.
+    fn numbers<const COUNT: usize>(&self, index: usize) -> [f64; COUNT] {
         let (mut kind, mut length, mut start) = (0, 0, ptr::null_mut());
         // SAFETY: see above.
         let status = unsafe {
@@ -211,11 +214,15 @@ impl Arguments {
             )
         };
         let found = status == sys::Status::napi_ok && kind == sys::TypedarrayType::float64_array;
-        if !found || start.is_null() {
-            return Vec::new();
+        let mut numbers = [f64::INFINITY; COUNT];
+        if found && !start.is_null() {
+            // SAFETY: so many numbers are there, aligned, and JavaScript, which could change them, runs
+            // only after this call.
+            let given = unsafe { std::slice::from_raw_parts(start.cast::<f64>(), length) };
+            for (number, given) in numbers.iter_mut().zip(given) {
+                *number = *given;
+            }
         }
-        // SAFETY: so many numbers are there, aligned, and JavaScript, which could change them, runs
-        // only after this call.
-        unsafe { std::slice::from_raw_parts(start.cast::<f64>(), length) }.to_vec()
+        numbers
     }
 }

@@ -4,7 +4,6 @@ use napi_derive::napi;
 
 use super::reply;
 use crate::lock::key::KeyBudget;
-use crate::lock::retry::{Backoff, Jitter, RetryPolicy};
 use crate::lock::{Key, LockId, hash, key};
 
 /// Returns the version, which must be that of the package whose JavaScript calls.
@@ -45,26 +44,4 @@ pub fn make_storage_key(
         reserve_bytes: reserve_bytes as usize,
     };
     reply::now(key::storage_key(&prefix, &key, budget), reply::text)
-}
-
-pub(super) fn retry_policy(
-    retry_delay_ms: f64,
-    max_delay_ms: f64,
-    exponential: bool,
-    jitter: u32,
-) -> RetryPolicy {
-    RetryPolicy {
-        retry_delay_ms,
-        max_delay_ms,
-        backoff: if exponential {
-            Backoff::Exponential
-        } else {
-            Backoff::Fixed
-        },
-        jitter: match jitter {
-            0 => Jitter::None,
-            1 => Jitter::Equal,
-            _ => Jitter::Full,
-        },
-    }
 }

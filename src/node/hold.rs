@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 use super::backend::{Answer, NativeBackend, Operations, checked, key_and_ttl, milliseconds};
 use super::bridge::Completions;
 use super::exit;
-use super::functions::retry_policy;
 use super::operation::Outcome;
 use super::reply::{self, Reply};
 use crate::client::{Client, Hold, HoldEvent, HoldPolicy, HoldRequest, Settled, WaitPolicy};
+use crate::lock::retry::{Backoff, Jitter, RetryPolicy};
 use crate::map::FastMap;
 
 /// The locks of one backend that JavaScript holds.
@@ -88,39 +88,37 @@ impl Drop for Operations {
 }
 
 /// `[maxRetries, retryDelayMs, exponential, jitter, timeoutMs, maxDelayMs, maxHoldMs, minHoldMs]`;
-/// Infinity stands for no limit. `jitter`: 0 none, 1 equal, 2 full.
-#[derive(Clone, Copy)]
-struct Limits([f64; 8]);
+/// Infinity stands for no limit. `jitter`: 0 none, 1 equal, 2 full. The defaults are JavaScript's.
+pub(super) type Limits = [f64; 8];
 
-impl Limits {
-    /// A missing value has no limit, or is absent.
-    fn read(given: &[f64]) -> Self {
-        Self(std::array::from_fn(|index| {
-            given.get(index).copied().unwrap_or(f64::INFINITY)
-        }))
-    }
-
-    fn wait(self) -> WaitPolicy {
-        let [
-            max_retries,
+fn wait_policy(limits: Limits) -> WaitPolicy {
+    let [
+        max_retries,
+        retry_delay_ms,
+        exponential,
+        jitter,
+        timeout_ms,
+        max_delay_ms,
+        ..,
+    ] = limits;
+    WaitPolicy {
+        retry: RetryPolicy {
             retry_delay_ms,
-            exponential,
-            jitter,
-            timeout_ms,
             max_delay_ms,
-            ..,
-        ] = self.0;
-        WaitPolicy {
-            retry: retry_policy(
-                retry_delay_ms,
-                max_delay_ms,
-                exponential != 0.0,
-                jitter as u32,
-            ),
-            // The cast saturates, and NaN becomes 0.
-            max_retries: max_retries as u32,
-            timeout: limit(timeout_ms),
-        }
+            backoff: if exponential == 0.0 {
+                Backoff::Fixed
+            } else {
+                Backoff::Exponential
+            },
+            jitter: match jitter as u32 {
+                0 => Jitter::None,
+                1 => Jitter::Equal,
+                _ => Jitter::Full,
+            },
+        },
+        // The cast saturates, and NaN becomes 0.
+        max_retries: max_retries as u32,
+        timeout: limit(timeout_ms),
     }
 }
 
@@ -175,7 +173,7 @@ impl Operations {
         self.start(async move { numbering.outcome(holding.await) }, cancel)
     }
 
-    /// Without `limits` the wait has the default limits. `caller`: see `AcquireRequest::caller`.
+    /// `caller`: see `AcquireRequest::caller`.
     #[allow(
         clippy::too_many_arguments,
         reason = "positional arguments are the cheapest crossing"
@@ -188,28 +186,20 @@ impl Operations {
         auto_extend: bool,
         cancellable: bool,
         caller: f64,
-        limits: &[f64],
+        limits: Limits,
     ) -> Answer {
         exit::prepare();
         checked(key_and_ttl(key, ttl_ms), |(key, ttl)| {
-            let uses_defaults = limits.is_empty();
-            let limits = Limits::read(limits);
-            let wait_policy = || {
-                if uses_defaults {
-                    WaitPolicy::default()
-                } else {
-                    limits.wait()
-                }
-            };
+            let [.., max_hold_ms, min_hold_ms] = limits;
             let request = HoldRequest {
                 key,
                 policy: HoldPolicy {
                     ttl,
                     auto_extend,
-                    max_hold: limit(limits.0[6]),
-                    min_hold: limit(limits.0[7]),
+                    max_hold: limit(max_hold_ms),
+                    min_hold: limit(min_hold_ms),
                 },
-                wait: wait.then(wait_policy),
+                wait: wait.then(|| wait_policy(limits)),
                 caller: caller as u64,
             };
             let cancel = cancellable.then(CancellationToken::new);
@@ -254,6 +244,13 @@ impl Operations {
             .get(number)
             .and_then(|hold| self.client.held_for(&hold));
         left.map_or(-1.0, |left| left.as_secs_f64() * 1000.0)
+    }
+
+    /// Whether the grant reached its caller too late to be of use.
+    pub fn is_late(&self, number: f64) -> bool {
+        self.held
+            .get(number)
+            .is_none_or(|hold| self.client.is_late(&hold))
     }
 }
 

@@ -47,6 +47,19 @@ async fn a_hold_tells_when_the_lock_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_grant_that_is_about_to_expire_is_late() {
+    let client = client(MemoryBackend::new());
+    for (ttl_ms, late_at) in [(1000, 990), (100, 95)] {
+        let hold = hold(&client, ttl(ttl_ms), None).await.unwrap().unwrap();
+        sleep(Duration::from_millis(late_at - 1)).await;
+        assert!(!client.is_late(&hold));
+        sleep(Duration::from_millis(1)).await;
+        assert!(client.is_late(&hold));
+        Arc::clone(&client).end(hold).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hold_without_a_heartbeat_ends_with_its_ttl_unless_it_is_extended() {
     let client = client(MemoryBackend::new());
     let held = hold(&client, ttl(1000), None).await.unwrap().unwrap();
