@@ -11,33 +11,27 @@ use napi::Env;
 use napi::bindgen_prelude::{Either, Function, JsValue, Unknown};
 use napi_derive::napi;
 use tokio::runtime::Handle;
-use tokio_util::sync::CancellationToken;
 
 use super::environment::Environment;
 use super::event_loop;
 use super::host::JavascriptHost;
-use super::outbox::{Outbox, ROOM, Shared};
+use super::outbox::Outbox;
 use super::panics::catch_panic;
 use super::questions::Questions;
+use super::receipts::{ROOM, Shared};
 use super::recipient::{CalledFrom, Recipient};
-use super::reply::Reply;
 use super::runtime::runtime;
-use crate::client::parked;
-use crate::error::Error;
 use crate::net::event_loop::EventLoop;
 
 /// JavaScript sees `[id, reply, id, reply, …]`.
 #[napi]
 pub type Batch = Vec<Either<f64, String>>;
 
-/// The id of messages that are no replies. A letter says what a message is.
-const MESSAGE: u64 = 0;
-
 /// One bridge for each JavaScript context: the main thread, a worker.
 #[napi]
 pub struct Bridge {
     id: u64,
-    pub(super) completions: Arc<Completions>,
+    pub(super) outbox: Arc<Outbox>,
     pub(super) event_loop: Option<Arc<dyn EventLoop>>,
     pub(super) questions: Arc<Questions>,
     pub(super) host: Arc<JavascriptHost>,
@@ -68,25 +62,23 @@ impl Bridge {
         let recipient = Rc::new(recipient);
         let (receipts, cells) = Shared::new(env)?;
         let environment = Environment::current(env)?;
-        let completions = Arc::new(Completions {
-            outbox: Outbox::new(cells),
-            bridge: id,
-            environment: Arc::clone(&environment),
-            next_id: AtomicU64::new(MESSAGE + 1),
-        });
+        let outbox = Arc::new(Outbox::new(id, cells, {
+            let environment = Arc::clone(&environment);
+            move || environment.wake(id)
+        }));
         let courier = Rc::new(Courier {
             recipient: Rc::clone(&recipient),
-            completions: Arc::downgrade(&completions),
+            outbox: Arc::downgrade(&outbox),
         });
         COURIERS.with_borrow_mut(|couriers| couriers.insert(id, courier));
-        let event_loop = event_loop::attach(id, env, &recipient, Arc::clone(&completions));
+        let event_loop = event_loop::attach(id, env, &recipient, Arc::clone(&outbox));
         Ok(Self {
             id,
             event_loop,
-            questions: Arc::new(Questions::new(Arc::clone(&completions))),
-            host: JavascriptHost::new(Arc::clone(&completions), runtime.clone()),
+            questions: Arc::new(Questions::new(Arc::clone(&outbox))),
+            host: JavascriptHost::new(Arc::clone(&outbox), runtime.clone()),
             environment,
-            completions,
+            outbox,
             runtime,
             receipts,
         })
@@ -101,7 +93,7 @@ impl Bridge {
     /// Takes the replies that are ready, instead of waiting until they are brought.
     #[napi]
     pub fn take(&self) -> Batch {
-        let outbox = &self.completions.outbox;
+        let outbox = &self.outbox;
         outbox.read_receipts();
         let ready = outbox.queue.take(usize::MAX).into_iter();
         ready
@@ -129,7 +121,7 @@ impl Bridge {
 
     fn turn(&self, work: impl FnOnce()) {
         // A panic must not unwind into Node.
-        catch_panic(|| self.completions.in_turn(&self.runtime, work));
+        catch_panic(|| self.outbox.in_turn(&self.runtime, work));
     }
 }
 
@@ -141,14 +133,14 @@ impl Drop for Bridge {
         event_loop::detach(self.id);
         let courier = COURIERS.with_borrow_mut(|couriers| couriers.remove(&self.id));
         drop(courier);
-        self.completions.outbox.end();
+        self.outbox.end();
     }
 }
 
 /// Brings replies to JavaScript.
 struct Courier {
     recipient: Rc<Recipient>,
-    completions: Weak<Completions>,
+    outbox: Weak<Outbox>,
 }
 
 thread_local! {
@@ -164,7 +156,7 @@ pub(super) fn bring(id: u64) {
     let Some(courier) = COURIERS.with_borrow(|couriers| couriers.get(&id).cloned()) else {
         return;
     };
-    let Some(completions) = courier.completions.upgrade() else {
+    let Some(outbox) = courier.outbox.upgrade() else {
         return;
     };
     // A panic must not unwind into Node.
@@ -172,109 +164,9 @@ pub(super) fn bring(id: u64) {
         event_loop::serve(id);
         // Not more locks than JavaScript can confirm.
         let recipient = &courier.recipient;
-        recipient.deliver(&completions.outbox, ROOM, CalledFrom::Callback);
+        recipient.deliver(&outbox, ROOM, CalledFrom::Callback);
     });
-    if brought.is_none() || completions.outbox.queue.len() > 0 {
-        completions.wake();
-    }
-}
-
-pub(super) struct Completions {
-    pub outbox: Outbox,
-    bridge: u64,
-    environment: Arc<Environment>,
-    next_id: AtomicU64,
-}
-
-impl Completions {
-    pub fn next_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Ordering::Relaxed)
-    }
-
-    pub fn post(&self, id: u64, reply: Reply) {
-        self.wake_after(self.outbox.queue.push(id, reply));
-    }
-
-    /// Wakes the JavaScript thread for a reply. `first`: whether no other reply is ready, so that it was
-    /// not woken yet. In a turn of this bridge the replies are taken without a wake-up.
-    fn wake_after(&self, first: bool) {
-        if first && !parked::is_in_turn_of(self.bridge) {
-            self.wake();
-        }
-    }
-
-    /// Sends a message. `js/native/bridge.js` lists the kinds.
-    pub fn message(&self, kind: char, text: &str) {
-        self.post(MESSAGE, format!("{kind}{text}").into());
-    }
-
-    /// Wakes the JavaScript thread, which then takes the replies that are ready.
-    pub fn wake(&self) {
-        self.environment.wake(self.bridge);
-    }
-
-    pub fn wake_if_ready(&self) {
-        if self.outbox.queue.is_announced() {
-            self.wake();
-        }
-    }
-
-    /// Runs `work` and the operations that it wakes, on the JavaScript thread. The caller makes sure that
-    /// the replies are taken.
-    pub fn in_turn<T>(&self, runtime: &Handle, work: impl FnOnce() -> T) -> T {
-        parked::turn(self.bridge, runtime, work)
-    }
-
-    pub fn warn(&self, text: &str) {
-        self.message('W', text);
-    }
-
-    pub fn start(&self, id: u64, cancel: CancellationToken) {
-        self.outbox.queue.start(id, cancel);
-    }
-
-    /// Cancels the operation whose reply has this id.
-    pub fn cancel(&self, id: u64) {
-        self.outbox.queue.cancel(id);
-    }
-
-    /// Returns what sends the reply with this id.
-    pub fn pending(self: &Arc<Self>, id: u64) -> Pending {
-        Pending {
-            completions: Arc::clone(self),
-            id,
-            settled: false,
-        }
-    }
-}
-
-/// Sends the reply to an operation. If its task ends without one, it sends an error, so that no promise
-/// stays pending.
-pub(super) struct Pending {
-    completions: Arc<Completions>,
-    id: u64,
-    settled: bool,
-}
-
-impl Pending {
-    /// Answers the caller. `finish` must follow.
-    pub fn interim(&mut self, reply: Reply) {
-        self.completions.post(self.id, reply.interim());
-    }
-
-    pub fn finish(mut self, reply: Reply) {
-        self.settled = true;
-        let first = self.completions.outbox.queue.finish(self.id, reply);
-        self.completions.wake_after(first);
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if !self.settled {
-            self.completions.outbox.queue.forget(self.id);
-            let error = Error::internal("The operation failed unexpectedly");
-            self.completions.post(self.id, error.into());
-        }
+    if brought.is_none() || outbox.queue.len() > 0 {
+        outbox.wake();
     }
 }

@@ -9,10 +9,13 @@ use std::sync::Arc;
 
 use napi::bindgen_prelude::{Either, FromNapiValue, JsObjectValue, Object, ToNapiValue, Unknown};
 use napi::{Env, Status, sys};
+use tokio_util::sync::CancellationToken;
 
-use super::backend::{Answer, Operations, failed};
+use super::operation::{Answer, Operations, Outcome, checked, failed, key_and_ttl};
 use super::panics::catch_panic;
+use super::reply::{self, Reply};
 use crate::error::Error;
+use crate::lock::{Key, LockId};
 
 /// What a call does with its arguments.
 type Call = fn(&Operations, &Arguments) -> Answer;
@@ -49,6 +52,44 @@ const CALLS: [(&str, Call); 6] = [
         backend.end_hold(given.number(0), given.boolean(1), given.boolean(2))
     }),
 ];
+
+impl Operations {
+    pub fn acquire(&self, key: &str, ttl_ms: f64, cancellable: bool) -> Answer {
+        checked(key_and_ttl(key, ttl_ms), |(key, ttl)| {
+            let client = Arc::clone(&self.client);
+            let cancel = cancellable.then(CancellationToken::new);
+            let token = cancel.clone();
+            let operation = async move {
+                let settled = Arc::clone(&client).acquire(key.clone(), ttl, cancel).await;
+                let reply = match settled.result {
+                    Ok(Some(grant)) => {
+                        let text = reply::acquired(&grant);
+                        Reply::from(text).or_else(move || client.disown(grant.lock_id, &key, ttl))
+                    }
+                    Ok(None) => reply::locked().into(),
+                    Err(error) => error.into(),
+                };
+                Outcome {
+                    reply,
+                    undo: settled.undo,
+                }
+            };
+            self.start_single(operation, token)
+        })
+    }
+
+    /// With `key` a waiter of this process is woken.
+    pub fn release(&self, lock_id: &str, key: Option<&str>) -> Answer {
+        checked(LockId::parse(lock_id), |lock_id| {
+            let client = Arc::clone(&self.client);
+            let key = key.and_then(|key| Key::new(key).ok());
+            self.start_single(
+                async move { reply::of(client.release(lock_id, key).await, reply::released).into() },
+                None,
+            )
+        })
+    }
+}
 
 /// What a function is bound to, and keeps alive.
 struct Bound {

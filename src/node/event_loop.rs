@@ -15,7 +15,7 @@ use std::thread::{self, ThreadId};
 use napi::{Env, sys};
 use tokio::runtime::Handle;
 
-use super::bridge::Completions;
+use super::outbox::Outbox;
 use super::panics::catch_panic;
 use super::recipient::{CalledFrom, Recipient};
 use super::runtime::runtime;
@@ -25,7 +25,7 @@ use crate::net::event_loop::{Event, EventLoop, Interest, Watched};
 /// The part that any thread may use.
 struct NodeLoop {
     thread: ThreadId,
-    completions: Arc<Completions>,
+    outbox: Arc<Outbox>,
     gathering: AtomicBool,
     nudged: AtomicBool,
     /// Sockets that are to be watched. None if the loop has ended.
@@ -62,14 +62,14 @@ pub fn attach(
     id: u64,
     env: Env,
     recipient: &Rc<Recipient>,
-    completions: Arc<Completions>,
+    outbox: Arc<Outbox>,
 ) -> Option<Arc<dyn EventLoop>> {
     if !uv::is_available() {
         return None;
     }
     let shared = Arc::new(NodeLoop {
         thread: thread::current().id(),
-        completions,
+        outbox,
         gathering: AtomicBool::new(false),
         nudged: AtomicBool::new(false),
         incoming: Mutex::new(Some(Vec::new())),
@@ -116,7 +116,7 @@ impl Local {
     }
 
     fn turn(&self, work: impl FnOnce()) {
-        self.shared.completions.in_turn(&self.runtime, work);
+        self.shared.outbox.in_turn(&self.runtime, work);
     }
 
     fn watch(self: &Rc<Self>, socket: Arc<dyn Watched>) {
@@ -154,23 +154,22 @@ impl Local {
         if served.is_none() {
             self.shared.gathering.store(false, Ordering::Relaxed);
             // Replies may be ready that nobody was told of.
-            self.shared.completions.wake();
+            self.shared.outbox.wake();
         }
     }
 
     fn replies_ready(&self) -> usize {
-        self.shared.completions.outbox.queue.len()
+        self.shared.outbox.queue.len()
     }
 
     /// Not those that come meanwhile, as others want their turn.
     fn deliver(&self, ready: usize) {
-        let completions = &self.shared.completions;
-        self.recipient
-            .deliver(&completions.outbox, ready, CalledFrom::EventLoop);
+        let outbox = &self.shared.outbox;
+        self.recipient.deliver(outbox, ready, CalledFrom::EventLoop);
         // A reply of another thread that came after the count and before the delivery woke nobody,
         // because those before it were about to be taken.
-        if completions.outbox.queue.has_unannounced() {
-            completions.wake();
+        if outbox.queue.has_unannounced() {
+            outbox.wake();
         }
     }
 
@@ -222,7 +221,7 @@ impl Local {
                 catch_panic(|| socket.close());
             }
         });
-        self.shared.completions.outbox.end();
+        self.shared.outbox.end();
     }
 }
 
@@ -273,13 +272,13 @@ impl EventLoop for NodeLoop {
         };
         match refused {
             Some(socket) => socket.close(),
-            None => self.completions.wake(),
+            None => self.outbox.wake(),
         }
     }
 
     fn nudge(&self) {
         if !self.nudged.swap(true, Ordering::AcqRel) {
-            self.completions.wake();
+            self.outbox.wake();
         }
     }
 }

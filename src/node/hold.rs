@@ -10,10 +10,10 @@ use napi::bindgen_prelude::Either;
 use napi_derive::napi;
 use tokio_util::sync::CancellationToken;
 
-use super::backend::{Answer, NativeBackend, Operations, checked, key_and_ttl, milliseconds};
-use super::bridge::Completions;
+use super::backend::NativeBackend;
 use super::exit;
-use super::operation::Outcome;
+use super::operation::{Answer, Operations, Outcome, checked, key_and_ttl, milliseconds};
+use super::outbox::Outbox;
 use super::reply::{self, Reply};
 use crate::client::{Client, Hold, HoldEvent, HoldPolicy, HoldRequest, Settled, WaitPolicy};
 use crate::lock::retry::{Backoff, Jitter, RetryPolicy};
@@ -129,14 +129,14 @@ fn limit(ms: f64) -> Option<Duration> {
 /// Makes the reply for a settled wait, and numbers the hold.
 struct Numbering {
     held: Arc<Held>,
-    completions: Arc<Completions>,
+    outbox: Arc<Outbox>,
 }
 
 impl Numbering {
     fn outcome(&self, settled: Settled<Option<Arc<Hold>>>) -> Outcome {
         let reply = match settled.result {
             Ok(Some(hold)) => {
-                let number = self.completions.next_id();
+                let number = self.outbox.next_id();
                 let text = reply::held(&hold, number);
                 self.held.holds.lock().insert(number, hold);
                 let held = Arc::clone(&self.held);
@@ -160,7 +160,7 @@ impl Operations {
     fn numbering(&self) -> Numbering {
         Numbering {
             held: Arc::clone(&self.held),
-            completions: Arc::clone(&self.completions),
+            outbox: Arc::clone(&self.outbox),
         }
     }
 
@@ -222,15 +222,15 @@ impl Operations {
         };
         let client = Arc::clone(&self.client);
         let ending = async move { reply::of(client.end(hold).await, reply::released).into() };
-        let mut answer = self.completions.in_turn(&self.runtime, || {
+        let mut answer = self.outbox.in_turn(&self.runtime, || {
             self.poll_once(self.outside_of_single(), ending, None)
         });
         if let Either::A(released) = &mut answer
             && takes
             && released == reply::DONE
-            && let Some((id, reply)) = self.completions.outbox.queue.take_single()
+            && let Some((id, reply)) = self.outbox.queue.take_single()
         {
-            let other = self.completions.outbox.hand_over(id, reply);
+            let other = self.outbox.hand_over(id, reply);
             reply::append(released, id, &other);
         }
         self.bring_replies();
@@ -303,13 +303,13 @@ impl NativeBackend {
             return;
         };
         let number = number as u64;
-        let completions = Arc::clone(&self.completions);
+        let outbox = Arc::clone(&self.outbox);
         let listener = Box::new(move |event: HoldEvent<'_>| match event {
-            HoldEvent::Lost(error) => completions.post(number, error.clone().into()),
+            HoldEvent::Lost(error) => outbox.post(number, error.clone().into()),
             HoldEvent::Heartbeat(_) if !beats => {}
-            HoldEvent::Heartbeat(Ok(())) => completions.post(number, "B".to_owned().into()),
+            HoldEvent::Heartbeat(Ok(())) => outbox.post(number, "B".to_owned().into()),
             HoldEvent::Heartbeat(Err(error)) => {
-                completions.post(number, format!("B{}", reply::error(error)).into());
+                outbox.post(number, format!("B{}", reply::error(error)).into());
             }
         });
         self.here(|| self.client.listen(&hold, listener));

@@ -11,13 +11,13 @@ use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::bridge::Completions;
+use super::outbox::Outbox;
 use crate::client::host::{Host, Moment};
 use crate::client::parked::{Outside, Parked};
 
 pub(super) struct JavascriptHost {
     this: Weak<Self>,
-    completions: Arc<Completions>,
+    outbox: Arc<Outbox>,
     runtime: Handle,
     unix_ms: AtomicU64,
     time: Mutex<Time>,
@@ -38,10 +38,10 @@ struct Timer {
 }
 
 impl JavascriptHost {
-    pub fn new(completions: Arc<Completions>, runtime: Handle) -> Arc<Self> {
+    pub fn new(outbox: Arc<Outbox>, runtime: Handle) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
-            completions,
+            outbox,
             runtime,
             unix_ms: AtomicU64::new(0),
             time: Mutex::default(),
@@ -96,14 +96,14 @@ impl Host for JavascriptHost {
     fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
         // A timer is set even if the moment has come, because JavaScript finishes its current work first.
         let left = moment.since(self.now());
-        let id = self.completions.next_id();
+        let id = self.outbox.next_id();
         let (fired, has_fired) = oneshot::channel();
         if let Some(timers) = self.timers.lock().as_mut() {
             // Timers count whole milliseconds. The sleep is over after them, even if the clock stands still.
             let ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
             let due = self.now() + Duration::from_millis(ms);
             timers.insert(id, Timer { due, fired });
-            self.completions.message('T', &format!("{id},{ms}"));
+            self.outbox.message('T', &format!("{id},{ms}"));
         }
         let set = SetTimer {
             host: Weak::clone(&self.this),
@@ -153,7 +153,7 @@ impl Drop for SetTimer {
             .as_mut()
             .and_then(|all| all.remove(&self.id));
         if removed.is_some() {
-            host.completions.message('C', &self.id.to_string());
+            host.outbox.message('C', &self.id.to_string());
         }
     }
 }

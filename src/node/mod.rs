@@ -27,6 +27,7 @@ mod outbox;
 mod panics;
 mod questions;
 mod queue;
+mod receipts;
 mod recipient;
 mod redis;
 mod reply;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use napi::Env;
 
-use super::bridge::Completions;
+use super::outbox::Outbox;
 use super::recipient::Recipient;
 use crate::net::event_loop::EventLoop;
 
@@ -13,7 +13,7 @@ pub fn attach(
     _id: u64,
     _env: Env,
     _recipient: &Rc<Recipient>,
-    _completions: Arc<Completions>,
+    _outbox: Arc<Outbox>,
 ) -> Option<Arc<dyn EventLoop>> {
     None
 }

@@ -6,9 +6,10 @@ use napi::bindgen_prelude::Either;
 use napi_derive::napi;
 use serde::de::DeserializeOwned;
 
-use super::backend::{NativeBackend, Operations};
+use super::backend::NativeBackend;
 use super::bridge::Bridge;
 use super::hold::Held;
+use super::operation::Operations;
 use super::reply;
 use super::runtime::{runtime, system_host};
 use crate::backend::credentials::CredentialsProvider;
@@ -59,10 +60,10 @@ fn open_backend(
 ) -> Result<NativeBackend> {
     let _context = runtime()?.enter();
     let warnings = {
-        let completions = Arc::downgrade(&bridge.completions);
+        let outbox = Arc::downgrade(&bridge.outbox);
         Warnings::new(move |text| {
-            if let Some(completions) = completions.upgrade() {
-                completions.warn(text);
+            if let Some(outbox) = outbox.upgrade() {
+                outbox.warn(text);
             }
         })
     };
@@ -141,7 +142,7 @@ fn native(
         held: Arc::new(Held::new(Arc::clone(&client))),
         client,
         backend,
-        completions: Arc::clone(&bridge.completions),
+        outbox: Arc::clone(&bridge.outbox),
         runtime: runtime()?.handle().clone(),
         taken_at_once: serving.taken_at_once,
         is_shared: serving.is_shared,

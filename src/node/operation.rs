@@ -1,13 +1,162 @@
-//! A pending operation and its completion.
+//! Starting an operation. It is polled once on the caller's thread, which answers at once if that is
+//! possible, and otherwise later through the [`Outbox`].
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use napi::bindgen_prelude::Either;
+use napi_derive::napi;
 use pin_project_lite::pin_project;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
-use super::bridge::Pending;
-use super::reply::Reply;
+use super::environment::Environment;
+use super::hold::Held;
+use super::outbox::{Outbox, Pending};
+use super::panics::catch_panic;
+use super::reply::{self, Reply};
+use crate::backend::Backend;
+use crate::client::Client;
+use crate::client::parked::{Outside, Parked};
+use crate::error::{Error, Result};
+use crate::lock::{Key, Ttl};
+
+/// A reply, or the id under which it will follow.
+#[napi]
+pub type Answer = Either<String, f64>;
+
+/// What the operations of one backend need.
+pub struct Operations {
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) client: Arc<Client>,
+    pub(super) outbox: Arc<Outbox>,
+    pub(super) runtime: Handle,
+    /// Whether JavaScript takes the replies that are ready after each call, without a wake-up.
+    pub(super) taken_at_once: bool,
+    /// Whether others can see its locks, so that they must not be left behind.
+    pub(super) is_shared: bool,
+    pub(super) held: Arc<Held>,
+    pub(super) environment: Arc<Environment>,
+}
+
+impl Operations {
+    pub(super) fn start(
+        &self,
+        operation: impl Future<Output = Outcome> + Send + 'static,
+        cancel: Option<CancellationToken>,
+    ) -> Answer {
+        self.here(|| self.poll_once(Outside::Host, operation, cancel))
+    }
+
+    /// Starts an operation that is a single call of the backend.
+    pub(super) fn start_single(
+        &self,
+        operation: impl Future<Output = Outcome> + Send + 'static,
+        cancel: Option<CancellationToken>,
+    ) -> Answer {
+        self.here(|| self.poll_once(self.outside_of_single(), operation, cancel))
+    }
+
+    pub(super) fn outside_of_single(&self) -> Outside {
+        if self.client.capabilities().has_own_threads {
+            Outside::Waker
+        } else {
+            Outside::Host
+        }
+    }
+
+    /// Runs `work` and the operations that it wakes on this thread, so that a lock that is released
+    /// reaches its next waiter without a detour.
+    pub(super) fn here<T>(&self, work: impl FnOnce() -> T) -> T {
+        let done = self.outbox.in_turn(&self.runtime, work);
+        self.bring_replies();
+        done
+    }
+
+    /// Has the replies of a turn brought to JavaScript, if there are any.
+    pub(super) fn bring_replies(&self) {
+        if !self.taken_at_once {
+            self.outbox.wake_if_ready();
+        }
+    }
+
+    /// Polls the operation once on this thread. It is answered at once if that is possible, and its
+    /// request is sent before the call returns. Then it is parked until it is woken.
+    pub(super) fn poll_once(
+        &self,
+        outside: Outside,
+        operation: impl Future<Output = Outcome> + Send + 'static,
+        cancel: Option<CancellationToken>,
+    ) -> Answer {
+        let mut operation = Box::pin(Operation::new(operation));
+        let host = Arc::clone(self.client.host());
+        let parked = Parked::new(Arc::clone(&host), self.runtime.clone(), outside);
+        let waker = Waker::from(Arc::clone(&parked));
+        let mut context = Context::from_waker(&waker);
+        // A panic must not unwind into Node.
+        let polled = catch_panic(|| operation.as_mut().poll_for_outcome(&mut context));
+        let answered = match polled {
+            Some(Poll::Ready(Outcome { reply, undo: None })) => {
+                return Either::A(self.at_once(reply));
+            }
+            Some(Poll::Ready(Outcome {
+                reply,
+                undo: Some(undo),
+            })) => Some((reply, undo)),
+            Some(Poll::Pending) => None,
+            None => return failed(Error::internal("The operation failed unexpectedly")),
+        };
+        let id = self.outbox.next_id();
+        let pending = self.outbox.pending(id);
+        if let Some(cancel) = cancel {
+            self.outbox.start(id, cancel);
+        }
+        match answered {
+            Some((reply, undo)) => host.spawn(Box::pin(conclude(reply, undo, pending))),
+            None => {
+                operation.as_mut().reply_through(pending);
+                parked.park(operation);
+            }
+        }
+        Either::B(id as f64)
+    }
+
+    fn at_once(&self, reply: Reply) -> String {
+        if self.is_shared {
+            let id = self.outbox.next_id();
+            return self.outbox.hand_over_at_once(id, reply);
+        }
+        let (text, unclaimed) = reply.into_parts();
+        if let Some(lock) = unclaimed {
+            lock.claim();
+        }
+        text
+    }
+}
+
+pub(super) fn failed(error: Error) -> Answer {
+    Either::A(reply::error(&error))
+}
+
+/// Runs the operation if its arguments are valid. Otherwise answers with the error.
+pub(super) fn checked<T>(arguments: Result<T>, start: impl FnOnce(T) -> Answer) -> Answer {
+    match arguments {
+        Ok(arguments) => start(arguments),
+        Err(error) => failed(error),
+    }
+}
+
+pub(super) fn key_and_ttl(key: &str, ttl_ms: f64) -> Result<(Key, Ttl)> {
+    Ok((Key::new(key)?, Ttl::from_number(ttl_ms)?))
+}
+
+/// Converts milliseconds from JavaScript. An invalid number is 0, and the longest duration a century.
+pub(super) fn milliseconds(ms: f64) -> Duration {
+    Duration::from_millis((ms as u64).min(crate::lock::ttl::MAX_TTL_MS))
+}
 
 /// The outcome of an operation: the reply and, in some cases, an undo that continues after it.
 pub(super) struct Outcome {

@@ -3,24 +3,32 @@
 //! JavaScript may end in the very call that brings it a lock: `worker.terminate()`, or `process.exit()`
 //! in a worker. A lock that did not reach the program would stay locked until its TTL. One that did
 //! may be in use, or the program may have passed its lockId on. So JavaScript confirms the locks that
-//! it received: it writes their numbers into shared memory, which is far cheaper than a call. Locks
-//! that it did not confirm are released when it ends.
+//! it received ([`Receipts`]). Locks that it did not confirm are released when it ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use std::ptr::{self, NonNull};
-use std::slice;
-
-use napi::bindgen_prelude::{FromNapiValue, Unknown};
-use napi::sys::Status;
-use napi::{Env, sys};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use super::queue::Queue;
+use super::receipts::{Claimed, Receipts};
 use super::reply::{Reply, Unclaimed};
+use crate::client::parked;
+use crate::error::Error;
 
-#[derive(Default)]
+/// The id of messages that are no replies. A letter says what a message is.
+const MESSAGE: u64 = 0;
+
+/// The replies for one [`Bridge`](super::bridge::Bridge).
 pub(super) struct Outbox {
     pub queue: Queue,
     handed: Mutex<Handed>,
+    bridge: u64,
+    next_id: AtomicU64,
+    /// Wakes the JavaScript thread, which then takes the replies that are ready.
+    wake: Box<dyn Fn() + Send + Sync>,
 }
 
 /// Locks that were handed to JavaScript and are not confirmed yet.
@@ -28,19 +36,80 @@ pub(super) struct Outbox {
 struct Handed {
     /// By the id of their replies.
     unclaimed: Vec<(u64, Unclaimed)>,
-    /// None if JavaScript receives nothing, or nothing any more.
+    /// None if JavaScript receives nothing any more.
     receipts: Option<Receipts>,
 }
 
 impl Outbox {
-    pub fn new(receipts: Receipts) -> Self {
-        let handed = Handed {
-            receipts: Some(receipts),
-            ..Handed::default()
-        };
+    pub fn new(bridge: u64, receipts: Receipts, wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             queue: Queue::default(),
-            handed: Mutex::new(handed),
+            handed: Mutex::new(Handed {
+                unclaimed: Vec::new(),
+                receipts: Some(receipts),
+            }),
+            bridge,
+            next_id: AtomicU64::new(MESSAGE + 1),
+            wake: Box::new(wake),
+        }
+    }
+
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Runs `work` and the operations that it wakes, on the JavaScript thread. The caller makes sure that
+    /// the replies are taken.
+    pub fn in_turn<T>(&self, runtime: &Handle, work: impl FnOnce() -> T) -> T {
+        parked::turn(self.bridge, runtime, work)
+    }
+
+    pub fn start(&self, id: u64, cancel: CancellationToken) {
+        self.queue.start(id, cancel);
+    }
+
+    /// Cancels the operation whose reply has this id.
+    pub fn cancel(&self, id: u64) {
+        self.queue.cancel(id);
+    }
+
+    /// Returns what sends the reply with this id.
+    pub fn pending(self: &Arc<Self>, id: u64) -> Pending {
+        Pending {
+            outbox: Arc::clone(self),
+            id,
+            settled: false,
+        }
+    }
+
+    pub fn post(&self, id: u64, reply: Reply) {
+        self.wake_after(self.queue.push(id, reply));
+    }
+
+    /// Sends a message. `js/native/bridge.js` lists the kinds.
+    pub fn message(&self, kind: char, text: &str) {
+        self.post(MESSAGE, format!("{kind}{text}").into());
+    }
+
+    pub fn warn(&self, text: &str) {
+        self.message('W', text);
+    }
+
+    /// Wakes the JavaScript thread for a reply. `first`: whether no other reply is ready, so that it was
+    /// not woken yet. In a turn of this bridge the replies are taken without a wake-up.
+    fn wake_after(&self, first: bool) {
+        if first && !parked::is_in_turn_of(self.bridge) {
+            self.wake();
+        }
+    }
+
+    pub fn wake(&self) {
+        (self.wake)();
+    }
+
+    pub fn wake_if_ready(&self) {
+        if self.queue.is_announced() {
+            self.wake();
         }
     }
 
@@ -59,7 +128,7 @@ impl Outbox {
             // The event loop reads receipts too, but it may not run for a long time.
             self.read_receipts();
             if let Some(receipts) = &mut self.handed.lock().receipts {
-                receipts.cells()[RETURNED] = id as f64;
+                receipts.announce(id);
             }
             self.expect_receipt(id, unclaimed);
         }
@@ -105,106 +174,43 @@ impl Outbox {
     }
 }
 
-/// How many ids the memory has room for. If JavaScript confirms more, all locks count as confirmed,
-/// because a lock that may be in use must not be released.
-pub(super) const ROOM: usize = 256;
-/// The cell with the number of ids that JavaScript has written.
-const COUNT: usize = 0;
-/// The cell with the id of the lock that a call has returned.
-const RETURNED: usize = 1;
-const FIRST: usize = 2;
-const CELLS: usize = FIRST + ROOM;
-
-/// The shared memory: `COUNT`, `RETURNED`, then ids. See `confirm` in `js/native/bridge.js`.
-pub(super) struct Receipts(NonNull<f64>);
-
-// SAFETY: it is used only on the JavaScript thread, which writes there too. Whoever drops the
-// `Outbox` does not look at it.
-unsafe impl Send for Receipts {}
-
-enum Claimed {
-    None,
-    /// In ascending order.
-    Some(Vec<u64>),
-    All,
+/// Sends the reply to an operation. If its task ends without one, it sends an error, so that no promise
+/// stays pending.
+pub(super) struct Pending {
+    outbox: Arc<Outbox>,
+    id: u64,
+    settled: bool,
 }
 
-impl Receipts {
-    fn cells(&mut self) -> &mut [f64] {
-        // SAFETY: so many cells are there as long as `Shared` is, which outlives `Outbox::end`.
-        // JavaScript does not run while the slice is used.
-        unsafe { slice::from_raw_parts_mut(self.0.as_ptr(), CELLS) }
+impl Pending {
+    /// Answers the caller. `finish` must follow.
+    pub fn interim(&mut self, reply: Reply) {
+        self.outbox.post(self.id, reply.interim());
     }
 
-    fn take(&mut self) -> Claimed {
-        let cells = self.cells();
-        let count = std::mem::take(&mut cells[COUNT]) as usize;
-        match cells[FIRST..].get(..count) {
-            None => Claimed::All,
-            Some([]) => Claimed::None,
-            Some(ids) => {
-                let mut ids: Vec<u64> = ids.iter().map(|id| *id as u64).collect();
-                ids.sort_unstable();
-                Claimed::Some(ids)
-            }
-        }
+    pub fn finish(mut self, reply: Reply) {
+        self.settled = true;
+        let first = self.outbox.queue.finish(self.id, reply);
+        self.outbox.wake_after(first);
     }
 }
 
-/// Keeps the memory of `Receipts`. The buffer belongs to the environment's own context, so it does not
-/// keep the context alive that uses it.
-pub(super) struct Shared {
-    env: sys::napi_env,
-    buffer: sys::napi_ref,
-}
-
-impl Shared {
-    /// Called by JavaScript. The result stays on its thread.
-    pub fn new(env: Env) -> napi::Result<(Self, Receipts)> {
-        let env = env.raw();
-        let (mut cells, mut value, mut buffer) =
-            (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the environment calls us. The memory stays where it is as long as the buffer is
-        // referred to.
-        let status = unsafe {
-            let size = CELLS * size_of::<f64>();
-            match sys::napi_create_arraybuffer(env, size, &raw mut cells, &raw mut value) {
-                Status::napi_ok => sys::napi_create_reference(env, value, 1, &raw mut buffer),
-                failed => failed,
-            }
-        };
-        match NonNull::new(cells.cast()) {
-            Some(cells) if status == Status::napi_ok => Ok((Self { env, buffer }, Receipts(cells))),
-            _ => Err(napi::Error::from_reason("No memory could be shared")),
-        }
-    }
-
-    pub fn value<'env>(&self) -> napi::Result<Unknown<'env>> {
-        let mut value = ptr::null_mut();
-        // SAFETY: JavaScript calls us, on the thread of the environment.
-        unsafe {
-            sys::napi_get_reference_value(self.env, self.buffer, &raw mut value);
-            Unknown::from_napi_value(self.env, value)
-        }
-    }
-}
-
-impl Drop for Shared {
+impl Drop for Pending {
     fn drop(&mut self) {
-        // SAFETY: it is deleted only here, on the thread of the environment, which lives: it drops
-        // what JavaScript owns before it ends.
-        unsafe { sys::napi_delete_reference(self.env, self.buffer) };
+        if !self.settled {
+            self.outbox.queue.forget(self.id);
+            let error = Error::internal("The operation failed unexpectedly");
+            self.outbox.post(self.id, error.into());
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
-
+    use super::super::receipts::{CELLS, COUNT, FIRST, RETURNED, ROOM};
     use super::*;
 
-    /// An outbox, JavaScript's side of its memory, and the sum of the ids that were released.
+    /// An outbox, JavaScript's side of its receipts, and the sum of the ids that were released.
     struct Delivery {
         outbox: Outbox,
         cells: Box<[f64; CELLS]>,
@@ -214,9 +220,9 @@ mod tests {
     impl Delivery {
         fn new() -> Self {
             let mut cells = Box::new([0.0; CELLS]);
-            let receipts = Receipts(NonNull::from(&mut cells[0]));
+            let receipts = Receipts::in_memory(&mut cells);
             Self {
-                outbox: Outbox::new(receipts),
+                outbox: Outbox::new(0, receipts, || {}),
                 cells,
                 released: Arc::default(),
             }

@@ -9,14 +9,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::bridge::Completions;
+use super::outbox::Outbox;
 use crate::error::{Error, ErrorCode, Result};
 use crate::foreign::{Foreign, Thrown};
 
 type Answer = oneshot::Sender<Result<Value>>;
 
 pub(super) struct Questions {
-    completions: Arc<Completions>,
+    outbox: Arc<Outbox>,
     /// None if JavaScript has ended.
     open: Mutex<Option<HashMap<u64, Answer>>>,
 }
@@ -33,9 +33,9 @@ struct Failure {
 }
 
 impl Questions {
-    pub fn new(completions: Arc<Completions>) -> Self {
+    pub fn new(outbox: Arc<Outbox>) -> Self {
         Self {
-            completions,
+            outbox,
             open: Mutex::new(Some(HashMap::new())),
         }
     }
@@ -79,8 +79,8 @@ impl Questions {
     }
 
     fn error(&self, failure: Failure) -> Error {
-        let completions = Arc::clone(&self.completions);
-        let forget = move |number: u64| completions.message('F', &number.to_string());
+        let outbox = Arc::clone(&self.outbox);
+        let forget = move |number: u64| outbox.message('F', &number.to_string());
         let error =
             Error::new(failure.code, failure.message).thrown(Thrown::new(failure.thrown, forget));
         Error {
@@ -104,12 +104,12 @@ struct Target {
 impl Foreign for Target {
     fn ask(&self, question: Value) -> BoxFuture<'static, Result<Value>> {
         let (answer, answered) = oneshot::channel();
-        let id = self.questions.completions.next_id();
+        let id = self.questions.outbox.next_id();
         if let Some(open) = self.questions.open.lock().as_mut() {
             open.insert(id, answer);
         }
         let text = format!("{id},{},{question}", self.target);
-        self.questions.completions.message('Q', &text);
+        self.questions.outbox.message('Q', &text);
         Box::pin(async move {
             let gone = || Err(Error::internal("The JavaScript context has ended"));
             answered.await.unwrap_or_else(|_| gone())
@@ -127,7 +127,7 @@ impl Foreign for KeptTarget {
 
 impl Drop for KeptTarget {
     fn drop(&mut self) {
-        let completions = &self.0.questions.completions;
-        completions.message('D', &self.0.target.to_string());
+        let outbox = &self.0.questions.outbox;
+        outbox.message('D', &self.0.target.to_string());
     }
 }

@@ -171,6 +171,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use super::super::receipts::{CELLS, Receipts};
     use super::*;
 
     #[test]
@@ -180,7 +181,8 @@ mod tests {
             env: ptr::null_mut(),
             function: ptr::null_mut(),
         };
-        let outbox = Outbox::default();
+        let mut cells = Box::new([0.0; CELLS]);
+        let outbox = Outbox::new(0, Receipts::in_memory(&mut cells), || {});
         let given_back = Arc::new(AtomicUsize::new(0));
         for id in 1..=3 * AT_ONCE {
             let given_back = Arc::clone(&given_back);
