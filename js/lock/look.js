@@ -4,7 +4,7 @@ import { explain, invalidArgument, replyError, unreadableOptions } from "../base
 import { checkKey } from "../native/keys.js";
 import { attachRawData, sanitizeLockInfo } from "../native/results.js";
 import { checkSignal } from "../base/signal.js";
-import { answer } from "../native/operations.js";
+import { answer } from "../native/bridge.js";
 import { NO, YES } from "../native/replies.js";
 import { nativeBehind } from "./telemetry.js";
 

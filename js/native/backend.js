@@ -1,6 +1,6 @@
 // The public backend object over a native one: checks types, calls once, reads the flat reply.
 
-import { confirmOnReturn, openNative, returnedId } from "./bridge.js";
+import { answer, confirmOnReturn, returnedId } from "./bridge.js";
 import { releaseOnExit } from "./exit.js";
 import { readHolderLabel, readHooks, readReleaseOnExit } from "../base/config.js";
 import {
@@ -18,7 +18,8 @@ import { isTraced, startTrace, traced } from "./tracing.js";
 import { contended, rememberHooks } from "../base/handle.js";
 import { knowNative } from "./engine.js";
 import { GrantedHandle } from "./handle.js";
-import { answer, extendLock, releaseLock, rememberName } from "./operations.js";
+import { openNative } from "./open.js";
+import { extendLock, releaseLock, rememberName } from "./operations.js";
 import { unregisterOnGc } from "./questions.js";
 import { ACQUIRED, ERROR, INFO, LOCKED, NO, readGrant, readInfo, YES } from "./replies.js";
 

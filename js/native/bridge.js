@@ -1,16 +1,14 @@
-// The meeting point with the native side: pending operations, what keeps the process alive, and
-// what the native side asks of JavaScript.
+// Connects JavaScript to the native side: pending operations, their replies, and what keeps the process
+// alive.
 //
-// An operation answers with a string at once or with the number under which its answer will come.
-// All answers that are ready arrive together in one call of `onReplies`.
+// An operation returns its reply, a string, at once, or the number under which the reply will come. All
+// replies that are ready arrive together in one call of `onReplies`.
 
 import { clearInterval, setInterval } from "node:timers";
 import { addon } from "./addon.js";
 import { LONGEST_TIMER_MS } from "../base/config.js";
-import { replyError } from "../base/errors.js";
-import { offAbort, onAbort } from "../base/signal.js";
-import { forget } from "../base/thrown.js";
-import { ask, unregister } from "./questions.js";
+import { aborted, offAbort, onAbort } from "../base/signal.js";
+import { onMessage } from "./messages.js";
 import { YES } from "./replies.js";
 
 /** @typedef {import("./binding.js").NativeBackend} NativeObject */
@@ -25,26 +23,21 @@ const pending = new Map();
  * @type {Map<number, Settle>} */
 const listeners = new Map();
 
-/** Timers of the native side, for backends that use JavaScript's time.
- * @type {Map<number, ReturnType<typeof setTimeout>>} */
-const timers = new Map();
-
 const INTERIM = "~".charCodeAt(0);
 
 const ignore = () => {};
 
-/** A timer that keeps the process and this context alive while a caller waits; it does nothing when it
- * fires. It is cleared afterwards, because a timer keeps its context alive, and Jest has a context for each
- * test file.
+/** A timer that does nothing but keep the process and this context alive while a caller waits. It is
+ * cleared afterwards, because a timer keeps its context alive, and Jest has a context for each test file.
  * @type {NodeJS.Timeout | undefined} */
 let keepAlive;
 
-function stay() {
+function keepProcessAlive() {
   // Node's own timer, because test environments that simulate a browser replace the global one.
   keepAlive ??= setInterval(ignore, LONGEST_TIMER_MS);
 }
 
-function mayLeave() {
+function letProcessEnd() {
   if (keepAlive === undefined) return;
   clearInterval(keepAlive);
   keepAlive = undefined;
@@ -53,15 +46,15 @@ function mayLeave() {
 /** @type {import("./binding.js").Bridge | undefined} */
 let bridge;
 
-/** Where the program confirms that it has a lock: how many ids follow, the id of the lock that the last
- * call returned, then ids.
+/** The memory in which the program confirms that it has a lock: how many ids follow, the id of the lock that
+ * the last call returned, then ids.
  * @type {Float64Array | undefined} */
 let receipts;
 const COUNT = 0;
 const RETURNED = 1;
 const FIRST = 2;
 
-function theBridge() {
+export function theBridge() {
   if (bridge === undefined) {
     bridge = new (addon().Bridge)(onReplies);
     receipts = new Float64Array(bridge.receipts());
@@ -70,12 +63,12 @@ function theBridge() {
 }
 
 /**
- * Confirms that the program has received the lock of this answer. Until then, the native side releases
+ * Confirms that the program has received the lock in this reply. Until then, the native side releases
  * the lock if the thread ends, which can happen at any moment.
  * @param {number} id
  */
 export function confirm(id) {
-  // If there is no room left, the native side notices from the count that ids are missing.
+  // If there is no room left, the native side sees from the count that ids are missing.
   if (receipts !== undefined) receipts[FIRST + receipts[COUNT]++] = id;
 }
 
@@ -101,7 +94,7 @@ export function confirmOnReturn(id) {
   resolved.then(() => confirm(id));
 }
 
-/** Whether the last call of the native side left something to be taken at once. */
+/** Whether a call to the native side may have left replies that are to be taken before its caller waits. */
 let untaken = false;
 
 /** @param {Array<number | string>} batch */
@@ -118,9 +111,9 @@ function onBatch(batch) {
     const reply = /** @type {string} */ (batch[i + 1]);
     if (!deliver(id, reply)) (others ??= []).push(id, reply);
   }
-  if (pending.size === 0) mayLeave();
-  // Last, as this may run code of the user: an abort there would find that an answer of this batch
-  // has left the native side, which could not undo it, and has not arrived.
+  if (pending.size === 0) letProcessEnd();
+  // Last, because this may run code of the user. If that aborted an operation whose reply is in this
+  // batch, the native side could no longer undo it, and the reply would not have arrived.
   if (others !== undefined) tell(others);
 }
 
@@ -147,74 +140,31 @@ function tell(batch) {
   for (let i = 0; i < batch.length; i += 2) {
     const id = /** @type {number} */ (batch[i]);
     const said = /** @type {string} */ (batch[i + 1]);
-    if (id === 0) onMessage(said.charAt(0), said.slice(1));
+    if (id === 0) onMessage(said, answers);
     else listeners.get(id)?.(said);
   }
 }
 
-/**
- * @param {string} kind
- * @param {string} text
- */
-function onMessage(kind, text) {
-  switch (kind) {
-    case "W":
-      console.warn(`[SyncGuard] ${text}`);
-      break;
-    case "Q":
-      ask(text, answer);
-      break;
-    case "T": {
-      const [id, ms] = text.split(",").map(Number);
-      setTimer(id, ms);
-      break;
-    }
-    case "C":
-      clearTimeout(timers.get(Number(text)));
-      timers.delete(Number(text));
-      break;
-    case "D":
-      unregister(Number(text));
-      break;
-    case "F":
-      forget(Number(text));
-      break;
-  }
-}
+/** Brings an answer to the native side, and takes the replies that follow from it. */
+const answers = {
+  answer: (
+    /** @type {number} */ question,
+    /** @type {boolean} */ ok,
+    /** @type {string} */ json,
+  ) => {
+    tellTime();
+    theBridge().answer(question, ok, json);
+    takeReady();
+  },
+  fire: (/** @type {number} */ timer) => {
+    tellTime();
+    theBridge().fire(timer);
+    takeReady();
+  },
+};
 
-/**
- * The global timer functions, looked up on each call because a test may have replaced them.
- * @param {number} id
- * @param {number} ms
- */
-function setTimer(id, ms) {
-  const timer = setTimeout(
-    () => {
-      if (ms > LONGEST_TIMER_MS) return setTimer(id, ms - LONGEST_TIMER_MS);
-      timers.delete(id);
-      tellTime();
-      theBridge().fire(id);
-      takeReady();
-    },
-    Math.min(ms, LONGEST_TIMER_MS),
-  );
-  // The timer does not keep the process alive; a caller that waits does.
-  timer.unref?.();
-  timers.set(id, timer);
-}
-
-/**
- * @param {number} question
- * @param {boolean} ok
- * @param {string} json
- */
-function answer(question, ok, json) {
-  tellTime();
-  theBridge().answer(question, ok, json);
-  takeReady();
-}
-
-function tellTime() {
+/** Tells the native side what JavaScript's clocks show. */
+export function tellTime() {
   theBridge().setTime(Date.now(), performance.now());
 }
 
@@ -225,29 +175,10 @@ function takeReady() {
   }
 }
 
-/**
- * The methods of a native backend that asks JavaScript, or lives in its time: what a call leaves to
- * be done is done before the caller goes on to wait.
- * @param {NativeBackend} native
- * @returns {NativeBackend}
- */
-function servedHere(native) {
-  /** @type {any} */
-  const served = {};
-  const methods = Object.getOwnPropertyNames(Object.getPrototypeOf(native));
-  for (const name of [...methods, ...Object.keys(native)]) {
-    const method = /** @type {any} */ (native)[name];
-    if (name === "constructor" || typeof method !== "function") continue;
-    served[name] = (/** @type {any[]} */ ...args) => {
-      tellTime();
-      const reply = method.apply(native, args);
-      // As soon as the caller waits; if it does not, a moment later.
-      if (!untaken) Promise.resolve().then(() => untaken && takeReady());
-      untaken = true;
-      return reply;
-    };
-  }
-  return served;
+/** Takes the replies that a call has left, as soon as its caller waits, and otherwise a moment later. */
+export function takeSoon() {
+  if (!untaken) resolved.then(() => untaken && takeReady());
+  untaken = true;
 }
 
 /**
@@ -255,7 +186,7 @@ function servedHere(native) {
  * @param {Settle} settle
  */
 function expect(id, settle) {
-  stay();
+  keepProcessAlive();
   pending.set(id, settle);
   if (untaken) takeReady();
 }
@@ -275,25 +206,53 @@ export function takeAlong(reply) {
   onBatch([Number(reply.slice(1, comma)), reply.slice(comma + 1)]);
 }
 
-/** Below those of the native side. */
-let lastStay = 0;
+/** Negative, because the ids of the native side are positive. */
+let lastStayId = 0;
 
 /**
  * Keeps the process alive until the function that it returns is called.
  * @returns {() => void}
  */
 export function stayAlive() {
-  lastStay -= 1;
-  const id = lastStay;
+  lastStayId -= 1;
+  const id = lastStayId;
   expect(id, ignore);
   return () => {
     pending.delete(id);
-    if (pending.size === 0) mayLeave();
+    if (pending.size === 0) letProcessEnd();
   };
 }
 
 /**
- * Returns the answer to a pending operation.
+ * Returns the reply, or waits for it if it is not there yet. Rejects if the signal is aborted first.
+ * @param {NativeBackend} native
+ * @param {string | number} reply
+ * @param {AbortSignal | undefined} signal
+ * @param {{ key?: string, lockId?: string }} context
+ * @returns {string | Promise<string>}
+ */
+export function answer(native, reply, signal, context) {
+  // Not an async function, because that would cost extra turns of the microtask queue.
+  if (typeof reply === "string") return reply;
+  if (signal === undefined) return settled(reply);
+  return settledUnlessAborted(native, reply, signal, context);
+}
+
+/**
+ * @param {NativeBackend} native
+ * @param {number} id
+ * @param {AbortSignal} signal
+ * @param {{ key?: string, lockId?: string }} context
+ * @returns {Promise<string>}
+ */
+async function settledUnlessAborted(native, id, signal, context) {
+  const reply = await settledOrAborted(native, id, signal);
+  if (typeof reply === "string") return reply;
+  throw aborted("Operation aborted by signal", signal, context);
+}
+
+/**
+ * Returns the reply to a pending operation.
  * @param {number} id
  * @returns {Promise<string>}
  */
@@ -302,8 +261,8 @@ export function settled(id) {
 }
 
 /**
- * Returns the answer to a pending operation, or the signal if that is aborted first. The operation is
- * then cancelled (an acquire undoes itself) and its answer is ignored.
+ * Returns the reply to a pending operation, or the signal if that is aborted first. The operation is then
+ * cancelled, which undoes an acquire, and its reply is ignored.
  * @param {NativeBackend} native
  * @param {number} id
  * @param {AbortSignal} signal
@@ -343,7 +302,7 @@ export function settledOrAborted(native, id, signal, second) {
 }
 
 /**
- * Calls `settle` with every message of the native side under this number, until `unlisten`.
+ * Calls `settle` for each event that the native side reports under this number, until `unlisten`.
  * @param {number} id
  * @param {Settle} settle
  */
@@ -354,36 +313,4 @@ export function listen(id, settle) {
 /** @param {number} id */
 export function unlisten(id) {
   listeners.delete(id);
-}
-
-/**
- * @param {NativeObject | string} native or why there is none
- * @returns {NativeBackend}
- */
-function opened(native) {
-  if (typeof native === "string") throw replyError(native);
-  return Object.assign(native, native.calls());
-}
-
-/**
- * @param {string} kind
- * @param {object} config
- * @param {number} [target] the number under which a client of the user is asked
- * @param {string} [label] what its locks are stored with
- * @returns {NativeBackend}
- */
-export function openNative(kind, config, target = 0, label) {
-  tellTime();
-  const native = opened(addon().open(theBridge(), kind, JSON.stringify(config), target, label));
-  return native.isServedHere() ? servedHere(native) : native;
-}
-
-/**
- * Creates the engine over a backend written in JavaScript, which is asked as `target`.
- * @param {number} target
- * @param {boolean} canWatch
- * @returns {NativeBackend}
- */
-export function openNativeOwn(target, canWatch) {
-  return servedHere(opened(addon().openOwn(theBridge(), target, canWatch)));
 }

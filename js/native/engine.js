@@ -3,7 +3,7 @@
 
 import { checkBackend, backendError, LockError } from "../base/errors.js";
 import { FAILURE_REASON } from "../base/constants.js";
-import { openNativeOwn } from "./bridge.js";
+import { openNativeOwn } from "./open.js";
 import { register, unregisterOnGc } from "./questions.js";
 
 /** @typedef {import("./bridge.js").NativeBackend} NativeBackend */

@@ -57,10 +57,8 @@ class Granted extends Disposal {
    */
   extendLock(ttlMs, signal) {
     return extendLock(this.native, this.lockId, ttlMs, signal, (validUntil) => {
-      const isEarlier = validUntil < Number(this.validUntil);
       this.validUntil = validUntil;
-      // An alarm that fires too early is set again then; one that would fire too late is moved now.
-      if (isEarlier && this.controller !== undefined) {
+      if (this.controller !== undefined) {
         this.silence();
         this.watch(this.controller);
       }

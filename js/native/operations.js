@@ -1,39 +1,11 @@
-// Operations on a native backend: one call, and the reply to it, now or later.
+// The release and the extension of a lock of a native backend.
 
 import { BAD_TTL, invalidArgument } from "../base/errors.js";
-import { aborted, checkSignal } from "../base/signal.js";
-import { settled, settledOrAborted } from "./bridge.js";
+import { checkSignal } from "../base/signal.js";
+import { answer } from "./bridge.js";
 import { readExtended, readReleased } from "./replies.js";
 
 /** @typedef {import("./bridge.js").NativeBackend} NativeBackend */
-
-/**
- * Returns the reply, or waits for it if it is not there yet. Rejects if the signal is aborted first.
- * @param {NativeBackend} native
- * @param {string | number} reply
- * @param {AbortSignal | undefined} signal
- * @param {{ key?: string, lockId?: string }} context
- * @returns {string | Promise<string>}
- */
-export function answer(native, reply, signal, context) {
-  // Not an async function, because that would cost extra turns of the microtask queue.
-  if (typeof reply === "string") return reply;
-  if (signal === undefined) return settled(reply);
-  return settledUnlessAborted(native, reply, signal, context);
-}
-
-/**
- * @param {NativeBackend} native
- * @param {number} id
- * @param {AbortSignal} signal
- * @param {{ key?: string, lockId?: string }} context
- * @returns {Promise<string>}
- */
-async function settledUnlessAborted(native, id, signal, context) {
-  const answered = await settledOrAborted(native, id, signal);
-  if (typeof answered === "string") return answered;
-  throw aborted("Operation aborted by signal", signal, context);
-}
 
 /** The names of native backends in traces.
  * @type {WeakMap<NativeBackend, { backend: string | undefined }>} */

@@ -3,7 +3,8 @@
 import { readHolderLabel } from "../../base/config.js";
 import { replyError } from "../../base/errors.js";
 import { createNativeBackend } from "../../native/backend.js";
-import { openNative, settled } from "../../native/bridge.js";
+import { settled } from "../../native/bridge.js";
+import { openNative } from "../../native/open.js";
 import { withCredentials } from "../credentials.js";
 import { checkTarget, createManagedLock, reading } from "../shared.js";
 import { KNOWN, readTarget } from "./target.js";
