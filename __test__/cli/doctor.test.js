@@ -44,7 +44,7 @@ describe.each(BACKENDS)("%s", (kind) => {
     for (const finding of Object.values(by)) expect(finding.verdict).not.toBe("error");
     expect(by.backend.value).toBe(`${kind} at ${at.store}`);
     expect(by.protects).toEqual({ name: "protects", value: PROTECTS[kind], verdict: "ok" });
-    expect(by.lock.value).toMatch(/^taken and released, fence \d{15}$/);
+    expect(by.lock.value).toMatch(/^acquired and released, fence \d{15}$/);
     expect(by["round trip"].value).toMatch(/^[\d.]+ ms, at most [\d.]+ ms$/);
     expect(by.notifications).toMatchObject({ verdict: "ok" });
     expect(by.notifications.value).toMatch(/^a waiter has the lock [\d.]+ ms after its release$/);

@@ -44,7 +44,7 @@ describe.each(BACKENDS)("%s", (kind) => {
     ]);
     expect(refused).toMatchObject({ code: 75, stdout: "" });
     expect(refused.stderr).toMatch(
-      /^syncguard: another holds the lock; its lease ends in \d+m?s unless it is extended\n$/,
+      /^syncguard: the lock is busy: another holder has it; its lease ends in \d+m?s unless it is extended\n$/,
     );
     expect(forCron).toMatchObject({ code: 0, stdout: "", stderr: "" });
     expect(impatient).toMatchObject({ code: 9, stdout: "" });
@@ -73,7 +73,7 @@ describe.each(BACKENDS)("%s", (kind) => {
     const { code, stdout, stderr } = await holder.ended;
     expect(code).toBe(74);
     expect(stdout).toBe("in\nasked\n");
-    expect(stderr).toMatch(/^syncguard: The lock was lost: .*; the command is ended\n/);
+    expect(stderr).toMatch(/^syncguard: The lock was lost: .*; ending the command\n/);
     expect(stderr).not.toContain(key);
   });
 
@@ -138,9 +138,9 @@ describe("the command", () => {
   beforeAll(async () => (at = await connect("sqlite")));
 
   test.each([
-    ["is not there", "/nowhere/at-all", 127, "The command was not found."],
-    ["is not in PATH", "no-such-program-anywhere", 127, "The command was not found."],
-    ["cannot be run", "/tmp", 126, "The command cannot be run (EACCES)."],
+    ["is not there", "/nowhere/at-all", 127, "The command was not found: check its name and PATH."],
+    ["is not in PATH", "no-such-program-anywhere", 127, "The command was not found: check its name and PATH."],
+    ["cannot be run", "/tmp", 126, "The command cannot be run (EACCES): check that it is executable."],
   ])("that %s", async (_what, command, code, text) => {
     const key = at.key();
     const end = await cli(["run", key, ...at.args, "--", command]);

@@ -54,7 +54,7 @@ describe("PostgreSQL", () => {
 
     for (let times = 0; times < 2; times += 1) {
       const applied = await cli(["schema", "--apply", ...args]);
-      expect(applied).toMatchObject({ code: 0, stdout: "The tables are there.\n", stderr: "" });
+      expect(applied).toMatchObject({ code: 0, stdout: "The tables exist.\n", stderr: "" });
     }
     const tables = [`${prefix}_fence_counters`, `${prefix}_locks`];
     expect(await tablesOf(prefix)).toEqual(tables);

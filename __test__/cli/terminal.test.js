@@ -125,7 +125,7 @@ test("a lost lock ends all processes that the command has started, and no others
   const { code, stdout } = await holder.ended;
   // The program that plays the terminal is in no danger: it tells the exit code.
   expect(code).toBe(74);
-  expect(stdout).toContain("the command is ended");
+  expect(stdout).toContain("ending the command");
   expect(pids.map(isAlive)).toEqual([false, false]);
 });
 

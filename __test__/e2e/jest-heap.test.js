@@ -8,7 +8,7 @@ import { ROOT, node } from "../fixtures/node.js";
 
 const FILES = 10;
 const LARGE_MB = 40;
-/** The first context may stay, as Node.js keeps the AsyncLocalStorage of whoever loads the native part, and
+/** The first context may stay, as Node.js keeps the AsyncLocalStorage of whoever loads the native addon, and
  * Jest itself sometimes keeps one or two for a while. All of them together would be twice as much. */
 const MOST_MB = 4.5 * LARGE_MB;
 

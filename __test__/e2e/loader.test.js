@@ -12,7 +12,7 @@ const built = platformPackages().find(({ manifest }) =>
   existsSync(join(ROOT, "js/native", manifest.main)),
 );
 const addon = join(ROOT, "js/native", built.manifest.main);
-const NOT_INSTALLED = `SyncGuard's native part is missing: the package ${built.name} is not installed. Install with optional dependencies, on the kind of machine that it runs on. A bundle that runs without node_modules needs the file beside it, or its path in SYNCGUARD_ADDON: see docs/bundlers.md of the package`;
+const NOT_INSTALLED = `SyncGuard's native addon is missing: the package ${built.name} is not installed. Install with optional dependencies, on the same kind of machine as the program runs on. A bundle that runs without node_modules needs the file beside it, or its path in SYNCGUARD_ADDON: see docs/bundlers.md of the package`;
 
 const onLinux = process.platform === "linux";
 const forOtherLibc = (name) =>
@@ -91,7 +91,7 @@ describe("not found", () => {
     expect(await open({ before })).toMatchObject({
       code: "Internal",
       message:
-        "SyncGuard's native part is missing: there is none for sunos-sparc. Build it from source and name the file in SYNCGUARD_ADDON",
+        "SyncGuard's native addon is missing: there is none for sunos-sparc. Build it from source and name the file in SYNCGUARD_ADDON",
     });
   });
 
@@ -99,7 +99,7 @@ describe("not found", () => {
     install(built.name, built.manifest.main, "not an addon");
     expect(await open()).toEqual({
       code: "Internal",
-      message: `SyncGuard's native part is missing: ${built.name} is there but could not be loaded, see the cause. Install again`,
+      message: `SyncGuard's native addon is missing: ${built.name} is installed but could not be loaded, see the cause. Install again`,
       cause: expect.stringContaining(built.manifest.main),
     });
   });
@@ -113,13 +113,13 @@ describe("not found", () => {
     install(built.name, "addon.js", 'exports.version = () => "9.9.9";');
     expect(await open()).toMatchObject({
       code: "Internal",
-      message: `SyncGuard ${version} found a native part of another version (9.9.9): install it again, so that both are of one release`,
+      message: `SyncGuard ${version} found a native addon of another version (9.9.9). Install SyncGuard again, so that both have the same version`,
     });
   });
 
   test("it is something else", async () => {
     install(built.name, "addon.js", "");
-    expect((await open()).message).toContain("a native part of another version (unknown)");
+    expect((await open()).message).toContain("a native addon of another version (unknown)");
   });
 
   test.each([
@@ -130,7 +130,7 @@ describe("not found", () => {
     if (content) writeFileSync(file, content);
     expect(await open({ env: { SYNCGUARD_ADDON: "mine.node" } })).toEqual({
       code: "Internal",
-      message: `SYNCGUARD_ADDON names a file that cannot be loaded as SyncGuard's native part: ${file}`,
+      message: `The file that SYNCGUARD_ADDON names cannot be loaded as SyncGuard's native addon: ${file}. Unset the variable, or name an addon of this version`,
       cause: expect.stringContaining("mine.node"),
     });
   });

@@ -137,13 +137,13 @@ describe("syncguard loads", { timeout: 240_000 }, () => {
     });
   });
 
-  describe("without the native part", () => {
+  describe("without the native addon", () => {
     test("the error says what is missing, and syncguard/common works", async () => {
       const { run } = workshop.project("bare", "app");
       await run("npm install --omit=optional --no-audit --no-fund");
       const [native] = workshop.registry.packages.keys();
       await expect(run("node main.js")).rejects.toThrow(
-        `LockError: SyncGuard's native part is missing: the package ${native} is not installed. Install with optional dependencies`,
+        `LockError: SyncGuard's native addon is missing: the package ${native} is not installed. Install with optional dependencies`,
       );
       expect(await run("node common.js")).toMatch(
         /^common AcquisitionTimeout 000000000000007 succeeded$/m,

@@ -101,7 +101,7 @@ describe.each([
 test("setupSchema does not take a mock either", async () => {
   const error = await rejection(setupSchema({ query: vi.fn() }));
   expect(error).toMatchObject({ code: "InvalidArgument" });
-  expect(error.message).toContain("is it a mock?");
+  expect(error.message).toContain("as if it were a mock");
 });
 
 test("a pool whose connection string is malformed is refused, without showing it", () => {

@@ -48,7 +48,7 @@ describe("nearMiss", () => {
       code: "InvalidArgument",
       message: 'Unknown option "ttl": did you mean "ttlMs"?',
     });
-    expect(unknownOption("foo", ["a", "b"]).message).toBe('Unknown option "foo": there are a, b');
+    expect(unknownOption("foo", ["a", "b"]).message).toBe('Unknown option "foo": use one of a, b');
   });
 });
 
@@ -82,7 +82,7 @@ describe.each(Object.entries(BACKENDS))("%s", (_, [create, url, inOne]) => {
     expect(message(inOne, { disposeTimeout: 5 })).toBe(hint);
     expect(message({ ...inOne, disposeTimeout: 5 })).toBe(hint);
     expect(message({ ...inOne, onReleaseErr: () => {} })).toContain('"onReleaseError"');
-    expect(message(url, { surprise: 1 })).toMatch(/"surprise": there are .*onReleaseError/);
+    expect(message(url, { surprise: 1 })).toMatch(/"surprise": use one of .*onReleaseError/);
   });
 
   test("one that is undefined is not given", () => {

@@ -23,7 +23,7 @@ const CREATORS = Object.entries(KINDS).flatMap(([kind, creators]) =>
 const REFUSED = expect.objectContaining({
   name: "LockError",
   code: "InvalidArgument",
-  message: expect.stringMatching(/is the environment variable that it comes from set\?/),
+  message: expect.stringMatching(/Check the environment variable that it comes from/),
 });
 
 beforeEach(() => {

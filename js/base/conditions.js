@@ -1,4 +1,4 @@
-// What a release or extend found in the store, by name: for custom backends.
+// Names for what a release or an extension found in the store. Custom backends use them.
 
 /** @import { FirestoreConditions, MutationCondition, MutationResult } from "../../index.js" */
 
@@ -42,8 +42,8 @@ export function mapBackendObservation(observation) {
 }
 
 /**
- * Turns a condition into a result. For the caller, everything but success and expiry means that its
- * lock is not there.
+ * Converts a condition to a result. For the caller, everything but success and expiry means that its lock
+ * does not exist.
  * @param {MutationCondition} condition
  * @returns {MutationResult}
  */

@@ -47,9 +47,11 @@ export function invalidArgument(message, context) {
  */
 export function unreadableOptions(what, opts, cause) {
   if (opts === null || opts === undefined) {
-    return invalidArgument(`${what} needs an options object`);
+    return invalidArgument(`${what} needs an options object, but got ${opts}`);
   }
-  return invalidArgument(`The options of ${what} could not be read: see the cause`, { cause });
+  return invalidArgument(`The options of ${what} could not be read: reading one threw the cause`, {
+    cause,
+  });
 }
 
 export const KEY_NOT_STRING = "Key must be a string";
@@ -64,7 +66,11 @@ export const BAD_TTL = "ttlMs must be a positive integer (milliseconds)";
  */
 export function replyError(reply, context) {
   if (!reply.startsWith("E")) {
-    return new LockError("Internal", "The native side gave an unexpected answer", context);
+    return new LockError(
+      "Internal",
+      "The native addon returned a reply of an unknown form. Install syncguard again",
+      context,
+    );
   }
   return describedError(JSON.parse(reply.slice(1)), context);
 }
@@ -138,12 +144,12 @@ function textOf(thrown) {
   try {
     return String(thrown);
   } catch {
-    return "A value that cannot be shown was thrown";
+    return "A value was thrown that cannot be converted to text";
   }
 }
 
 /**
- * Returns whether it is a LockError of another copy of this package: a program can load two.
+ * Returns whether it is a LockError of another copy of this package, because a program can load two.
  * @param {unknown} thrown
  * @returns {thrown is LockError}
  */

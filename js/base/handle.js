@@ -184,7 +184,8 @@ class DisposeTimeout extends LockError {
     super(
       "NetworkTimeout",
       `The release timed out: it did not finish within disposeTimeoutMs (${timeoutMs} ms). ` +
-        "Unless it still arrives, the lock ends when its ttl does",
+        "If it does not arrive later, the lock stays held until its TTL expires. " +
+        "Raise disposeTimeoutMs if the store is slow",
       { key, lockId },
     );
   }
@@ -200,7 +201,7 @@ export function notify(callback, ...args) {
     const result = /** @type {any} */ (callback(...args));
     if (typeof result?.then === "function") result.then(undefined, () => {});
   } catch {
-    // By design.
+    // A callback must not disturb the operation that it observes.
   }
 }
 
@@ -211,7 +212,8 @@ const nothingToRelease = {
   extend: failNothing,
   [Symbol.asyncDispose]: async () => {},
 };
-const neverHeld = () => new LockError("LockLost", "The lock was never held: another has it");
+const neverHeld = () =>
+  new LockError("LockLost", "The lock was never held, because another holder has it");
 /** @type {AbortSignal | undefined} */
 let neverHeldSignal;
 

@@ -8,7 +8,7 @@ const FROM_MILLISECONDS_TO_MINUTES = [
 export const METRICS = {
   wait: {
     name: "syncguard.lock.wait.duration",
-    description: "How long callers waited for a lock, whether they got it or not",
+    description: "How long callers waited for a lock, whether they acquired it or not",
     unit: SECONDS,
     boundaries: FROM_MILLISECONDS_TO_MINUTES,
   },
@@ -26,7 +26,7 @@ export const METRICS = {
   },
   acquisitions: {
     name: "syncguard.lock.acquisitions",
-    description: "Attempts to get a lock, waits included, by how they ended",
+    description: "Acquisitions, including their waits, by outcome",
     unit: "{acquisition}",
   },
   lost: {
@@ -36,7 +36,7 @@ export const METRICS = {
   },
   waiters: {
     name: "syncguard.lock.waiters",
-    description: "Callers that want a lock and do not have it yet",
+    description: "Callers that are waiting for a lock",
     unit: "{caller}",
   },
 };

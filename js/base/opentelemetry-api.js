@@ -28,8 +28,7 @@ export function loadApi() {
 /** @returns {Api} */
 function requireApi() {
   try {
-    // What is published is CommonJS. A plain call in a `try` is what bundlers take for an optional
-    // dependency.
+    // The published code is CommonJS. Bundlers treat a plain call in a `try` as an optional dependency.
     return require("@opentelemetry/api");
   } catch (thrown) {
     if (!(thrown instanceof ReferenceError)) throw thrown;

@@ -1,4 +1,4 @@
-// Names of options: a misspelt one must not be ignored silently.
+// Names of options. A misspelt one must not be ignored silently.
 
 import { invalidArgument } from "./errors.js";
 
@@ -33,7 +33,7 @@ export function nearMiss(name, known) {
  */
 export function unknownOption(name, known) {
   const meant = nearMiss(name, known);
-  const hint = meant === undefined ? `there are ${known.join(", ")}` : `did you mean "${meant}"?`;
+  const hint = meant === undefined ? `use one of ${known.join(", ")}` : `did you mean "${meant}"?`;
   return invalidArgument(`Unknown option "${name}": ${hint}`);
 }
 

@@ -23,7 +23,7 @@ export function rememberLockFunction(lock) {
 }
 
 /**
- * Says what the value is. `undefined` if it resembles nothing that people pass by mistake.
+ * Describes the value. Returns `undefined` if it resembles nothing that people pass by mistake.
  * @param {any} value
  * @returns {Recognized | undefined}
  */
@@ -43,7 +43,7 @@ export function recognize(value) {
   return undefined;
 }
 
-/** What a backend is where something else is expected. */
+/** Describes a backend that was passed where something else is expected. */
 export const A_BACKEND = {
   what: "a backend already",
   remedy: "pass it to lock() and the other functions, or to createAutoLock()",

@@ -5,8 +5,8 @@ import { invalidArgument, LockError } from "./errors.js";
 /** @import { LockErrorContext } from "../../index.js" */
 
 /**
- * Throws when `signal` is not an AbortSignal or is already aborted. Signals of other realms and
- * polyfills count: only their shape is looked at.
+ * Throws if `signal` is not an AbortSignal or is already aborted. Signals of other realms and polyfills are
+ * accepted, because only their shape is checked.
  * @param {unknown} signal
  * @param {LockErrorContext} [context]
  * @returns {asserts signal is AbortSignal}
@@ -18,7 +18,7 @@ export function checkSignal(signal, context) {
 }
 
 /**
- * Whether the signal is aborted; throws InvalidArgument when it is no signal.
+ * Returns whether the signal is aborted. Throws InvalidArgument if it is not a signal.
  * @param {unknown} signal
  * @returns {boolean}
  */
@@ -65,7 +65,7 @@ export function reasonOf(signal) {
 }
 
 /**
- * For custom backends: throws LockError("Aborted") when the signal, if any, is aborted.
+ * For custom backends: throws LockError("Aborted") if there is a signal and it is aborted.
  * @param {AbortSignal | undefined} [signal]
  */
 export function checkAborted(signal) {
@@ -73,8 +73,8 @@ export function checkAborted(signal) {
 }
 
 /**
- * One listener for each signal, however many operations share it: Node warns of a leak from the
- * eleventh listener on, and a program may well use one signal for everything.
+ * One listener for each signal, however many operations share it. Node.js warns of a leak from the eleventh
+ * listener on, and a program may use one signal for everything.
  * @type {WeakMap<AbortSignal, { callbacks: Set<() => void>, listener: () => void }>}
  */
 const listened = new WeakMap();
@@ -100,7 +100,7 @@ export function onAbort(signal, callback) {
 }
 
 /**
- * Never throws: it is called on the way to a release.
+ * Never throws, because it runs before a release.
  * @param {AbortSignal} signal
  * @param {() => void} callback
  */
@@ -113,7 +113,7 @@ export function offAbort(signal, callback) {
     try {
       signal.removeEventListener("abort", entry.listener);
     } catch {
-      // A polyfill failed: its listener has nothing left to call.
+      // A polyfill failed. Its listener has nothing left to call.
     }
   }
 }

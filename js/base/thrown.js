@@ -1,5 +1,5 @@
-// Things that user code threw while the native side waited for it. Each is kept under a number until
-// the error about it has come back.
+// Values that user code threw while the native side waited for it. Each is kept under a number until the
+// error that stands for it has reached its caller.
 
 import { setImmediate } from "node:timers";
 
@@ -24,7 +24,7 @@ export function recall(number) {
 }
 
 /**
- * Forgets it, once the caller that was just answered has seen it.
+ * Forgets the value once the caller that was just answered has seen it.
  * @param {number} number
  */
 export function forget(number) {

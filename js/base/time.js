@@ -1,4 +1,4 @@
-// The one liveness rule, and the clock of a Redis server.
+// The liveness rule, and the clock of a Redis server.
 
 import { invalidArgument } from "./errors.js";
 

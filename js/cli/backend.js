@@ -1,4 +1,4 @@
-// The backend that a command line names.
+// Opens the backend that a command line names.
 
 import { EXIT, Ended, wrongUsage } from "./exit.js";
 
@@ -8,7 +8,7 @@ import { EXIT, Ended, wrongUsage } from "./exit.js";
 /** The embedded backend with its default file. */
 const HOST_WIDE = "sqlite:";
 
-/** What a prefix means, by scheme.
+/** The options that a prefix stands for, by scheme.
  * @type {Record<string, (prefix: string) => object>} */
 const PREFIXED = {
   "redis:": ofKeys,
@@ -34,9 +34,9 @@ function ofTables(prefix) {
 /**
  * @typedef {object} Opened
  * @property {ManagedLockBackend<FencingCapabilities>} backend
- * @property {typeof import("../index.js")} library loaded only now: help needs nothing of it
+ * @property {typeof import("../index.js")} library loaded on demand, because help does not need it
  * @property {string} place the URL without credentials
- * @property {boolean} isDefault whether nobody named a store
+ * @property {boolean} isDefault whether neither --url nor SYNCGUARD_URL names a store
  */
 
 /**
@@ -56,7 +56,7 @@ export function readStore({ url, prefix, label }) {
   const scheme = schemeOf(text).toLowerCase();
   if (scheme === "memory:") {
     throw wrongUsage(
-      `${source}: the memory backend ends with its process, so other commands would not see its locks.`,
+      `${source}: the locks of the memory backend end with this process, so no other command would see them. Name another store.`,
     );
   }
   const options = {
@@ -97,7 +97,9 @@ function schemeOf(url) {
  */
 function prefixed(scheme, prefix) {
   if (!Object.hasOwn(PREFIXED, scheme)) {
-    throw wrongUsage("--prefix is for Redis, PostgreSQL and Firestore: give SQLite another file.");
+    throw wrongUsage(
+      "SQLite has no prefixes, so --prefix cannot be used. Use another file instead.",
+    );
   }
   return PREFIXED[scheme](prefix);
 }
@@ -153,7 +155,8 @@ export async function withBackend(options, use) {
 const NOT_SET_UP = ["42P01", "42703", "3F000", "3D000"];
 
 /**
- * Returns the end of the command for a failed operation. The exit code says whether a retry can help.
+ * Returns the error that ends `syncguard` after a failed operation. The exit code tells whether a retry can
+ * help.
  * @param {LockError} error
  * @param {Given} given
  */
@@ -164,7 +167,7 @@ function failed(error, given) {
 }
 
 /**
- * Adds the prefix to the command that an advice names: without it, other tables would be created.
+ * Adds the prefix to the command that a message recommends. Without it, other tables would be created.
  * @param {string} text
  * @param {Given} given
  */

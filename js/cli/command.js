@@ -1,4 +1,4 @@
-// The command that runs under the lock, and the processes that it has started.
+// Starts and ends the command that runs while the lock is held, with all of its processes.
 
 import { spawn, spawnSync } from "node:child_process";
 import { constants } from "node:os";
@@ -10,11 +10,11 @@ import { hasVariable, processes, thisProcess } from "./processes.js";
 /** @typedef {import("node:child_process").ChildProcess} ChildProcess */
 
 const LOOK_AGAIN_MS = 20;
-/** How long the system may take to end what was killed. */
+/** How long to wait for killed processes to end. */
 const KILLED_MS = 2000;
-/** Those that the terminal sends to all who are in its foreground. */
+/** Signals that a terminal sends to all processes in its foreground. */
 const FROM_KEYBOARD = ["SIGINT", "SIGQUIT", "SIGBREAK"];
-/** Those that are for all of the command's processes, as they come from a terminal or a supervisor. */
+/** Signals that go to all processes of the command. The others go to the command alone. */
 const FOR_ALL = [...FROM_KEYBOARD, "SIGTERM", "SIGHUP", "SIGTSTP", "SIGCONT"];
 
 /**
@@ -31,7 +31,7 @@ export class Command {
   /**
    * @param {ChildProcess} child
    * @param {boolean} isApart
-   * @param {string} mark a variable that only its processes have
+   * @param {string} mark an environment variable that only its processes have
    */
   constructor(child, isApart, mark) {
     this.#child = child;
@@ -42,7 +42,7 @@ export class Command {
     });
   }
 
-  /** Whether a command gets a process group of its own: if no terminal would signal both. */
+  /** Returns whether a command gets a process group of its own: only if no terminal signals both. */
   static startsApart() {
     return process.platform !== "win32" && ![0, 1, 2].some((fd) => isatty(fd));
   }
@@ -58,8 +58,11 @@ export class Command {
       const fail = (/** @type {NodeJS.ErrnoException} */ { code }) =>
         reject(
           code === "ENOENT"
-            ? new Ended(EXIT.NOT_FOUND, "The command was not found.")
-            : new Ended(EXIT.CANNOT_RUN, `The command cannot be run (${code}).`),
+            ? new Ended(EXIT.NOT_FOUND, "The command was not found: check its name and PATH.")
+            : new Ended(
+                EXIT.CANNOT_RUN,
+                `The command cannot be run (${code}): check that it is executable.`,
+              ),
         );
       try {
         const child = spawn(file, args, {
@@ -88,7 +91,7 @@ export class Command {
     else this.#child.kill(sent);
   }
 
-  /** Whether what is typed reaches the command without us. */
+  /** Returns whether the terminal sends its signals to the command directly. */
   #hasTerminal() {
     if (this.isApart) return false;
     if (process.platform === "win32") return true;
@@ -108,7 +111,7 @@ export class Command {
     }
   }
 
-  /** Its processes, where they share our group with others. */
+  /** Returns the processes of the command, if they share a process group with others. */
   #family() {
     const all = processes();
     const own = thisProcess();
@@ -165,7 +168,7 @@ export class Command {
 /**
  * @param {number} pid
  * @param {NodeJS.Signals | 0} signal
- * @returns {boolean} whether there was somebody to get it
+ * @returns {boolean} whether there was a process to receive it
  */
 function send(pid, signal) {
   try {

@@ -1,4 +1,4 @@
-// syncguard doctor: checks the backend and its setup.
+// syncguard doctor: checks a backend and its setup.
 
 import { advised, openBackend, withBackend } from "./backend.js";
 import { EXIT } from "./exit.js";
@@ -11,9 +11,9 @@ import { VERSION } from "../native/platforms.js";
 /** @typedef {import("./backend.js").Opened} Opened */
 /** @typedef {import("./parse.js").CommandLine} CommandLine */
 
-/** Beyond it the server is far away, or busy. */
+/** A round trip that takes longer is reported: the server is far away or busy. */
 const SLOW_MS = 100;
-/** What a person who compares times would notice. */
+/** A clock offset that people notice when they compare times. */
 const NOTICEABLE_OFFSET_MS = 1000;
 
 /**
@@ -21,7 +21,7 @@ const NOTICEABLE_OFFSET_MS = 1000;
  * @returns {Promise<number>}
  */
 export async function doctor({ options }) {
-  const said = hearAll();
+  const said = collectWarnings();
   let isBad = false;
   const tell = (/** @type {Finding} */ found) => {
     const { advice } = found;
@@ -42,7 +42,7 @@ export async function doctor({ options }) {
       for await (const finding of tried(opened, options, said)) tell(finding);
     } catch (error) {
       if (!(error instanceof library.LockError)) throw error;
-      tell(bad("lock", "could not be taken and released", error.message));
+      tell(bad("lock", "could not be acquired and released", error.message));
     }
   });
   return isBad ? EXIT.FAILED : EXIT.OK;
@@ -52,7 +52,7 @@ export async function doctor({ options }) {
  * Collects the library's warnings, including those that need SYNCGUARD_DEBUG.
  * @returns {string[]}
  */
-function hearAll() {
+function collectWarnings() {
   process.env.SYNCGUARD_DEBUG = "true";
   /** @type {string[]} */
   const said = [];
@@ -69,7 +69,7 @@ function hearAll() {
  */
 async function* tried(opened, options, said) {
   const { lock, bounds } = await takeLock(opened);
-  yield ok("lock", `taken and released, fence ${lock.fence}`);
+  yield ok("lock", `acquired and released, fence ${lock.fence}`);
   yield judgedTime(await roundTrip(opened));
   const { backend, timeAuthority } = opened.backend.capabilities;
   if (backend === "sqlite") yield ok("clock", "the host's own");
@@ -91,7 +91,7 @@ function judgedScope(protects, isDefault) {
   if (!isDefault) return ok("protects", protects);
   const advice =
     "neither --url nor SYNCGUARD_URL names a store: if several hosts start the same job, name a " +
-    "server that all of them reach; if not, --url sqlite: says so";
+    "server that all of them reach; otherwise --url sqlite: silences this warning";
   return warning("protects", protects, advice);
 }
 
@@ -99,7 +99,11 @@ function judgedScope(protects, isDefault) {
 function judgedTime({ medianMs, maxMs }) {
   const value = `${medianMs.toFixed(2)} ms, at most ${maxMs.toFixed(2)} ms`;
   if (medianMs <= SLOW_MS) return ok("round trip", value);
-  return warning("round trip", value, "a lock costs two of them: is the server near, and idle?");
+  return warning(
+    "round trip",
+    value,
+    "a lock takes two round trips: use a server that is nearer or less busy",
+  );
 }
 
 /** @param {{ aheadMs: number, errorMs: number }} offset */
@@ -108,7 +112,7 @@ function judgedOffset({ aheadMs, errorMs }) {
   const direction = ms < 0 ? "behind" : "ahead of";
   const value = `the server's is ${Math.abs(ms)} ms ${direction} ours (±${Math.ceil(errorMs)} ms)`;
   if (Math.abs(ms) - errorMs <= NOTICEABLE_OFFSET_MS) return ok("clock", value);
-  return warning("clock", value, "locks go by the server's: only times that are shown differ");
+  return warning("clock", value, "locks use the server's clock, so only displayed times differ");
 }
 
 /**
@@ -119,8 +123,8 @@ function judgedNotice(afterMs, said) {
   if (afterMs !== undefined) {
     return ok("notifications", `a waiter has the lock ${afterMs.toFixed(2)} ms after its release`);
   }
-  const why = said.at(-1) ?? "the server did not tell of the release, and did not say why";
-  return warning("notifications", "none: waiters ask again and again", why);
+  const why = said.at(-1) ?? "the server sent no notification of the release and gave no reason";
+  return warning("notifications", "none: waiters poll", why);
 }
 
 /**

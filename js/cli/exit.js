@@ -1,4 +1,4 @@
-// The exit codes, and the error that ends the command with one.
+// The exit codes, and the error that ends `syncguard` with one of them.
 
 /** As in sysexits.h. */
 export const EXIT = /** @type {const} */ ({
@@ -7,13 +7,13 @@ export const EXIT = /** @type {const} */ ({
   USAGE: 64,
   UNAVAILABLE: 69,
   LOST: 74,
-  NOT_HAD: 75,
+  BUSY: 75,
   NOT_SET_UP: 78,
   CANNOT_RUN: 126,
   NOT_FOUND: 127,
 });
 
-/** An end that a sentence explains. The text must not hold a key, a lockId or a URL. */
+/** Ends `syncguard` with a message. The message must not contain a key, a lockId or a URL. */
 export class Ended extends Error {
   /**
    * @param {number} exitCode

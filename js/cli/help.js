@@ -7,16 +7,16 @@ import { COMMANDS, GLOBAL_OPTIONS } from "./options.js";
 const EXAMPLES = `
 Examples:
   syncguard run report -- ./report.sh    (protects this host only)
-In the crontabs of several hosts, of which one runs it:
+In the crontabs of several hosts, so that one of them runs it:
   SYNCGUARD_URL=redis://cache.internal:6379
   */5 * * * *  npx syncguard run report --at-least 60s -n -E 0 -- ./report.sh
 `;
 
 const EXIT_CODES = `
-Exit codes: the command's own, 128 + n when signal n ended it; 75 the lock was not had,
-74 the lock was lost, 69 the backend cannot be reached, 78 it is not set up (see syncguard schema),
-64 wrong usage, 126 and 127 as a shell.
-The command gets SYNCGUARD_KEY, SYNCGUARD_LOCK_ID and SYNCGUARD_FENCE.
+Exit codes: the command's own, or 128 + n if signal n ended it; 75 if the lock stayed busy,
+74 if it was lost, 69 if the backend cannot be reached, 78 if it is not set up (see syncguard schema),
+64 for wrong usage, 126 and 127 as in a shell.
+The environment of the command has SYNCGUARD_KEY, SYNCGUARD_LOCK_ID and SYNCGUARD_FENCE.
 `;
 
 /** @param {string} [name] of a command */
@@ -26,7 +26,7 @@ export function helpOf(name) {
     return (
       "Usage: syncguard COMMAND\n\n" +
       columns([...commands, ...Object.entries(GLOBAL_OPTIONS).map(row)]) +
-      "\nsyncguard COMMAND --help tells more.\n" +
+      "\nRun syncguard COMMAND --help for the options of a command.\n" +
       EXAMPLES
     );
   }

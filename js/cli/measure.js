@@ -4,10 +4,10 @@
 /** @typedef {import("./backend.js").Opened} Opened */
 /** @typedef {{ beforeMs: number, afterMs: number }} Bounds local times around the grant */
 
-/** One for all: a counter of its fences is left behind. */
+/** One key for all runs, because its fence counter stays in the store. */
 const KEY = "syncguard:doctor";
 const TTL_MS = 10_000;
-/** Another doctor may be at work. */
+/** How long to wait for another doctor that holds the lock. */
 const PATIENCE_MS = 15_000;
 const ROUND_TRIPS = 20;
 /**
@@ -15,7 +15,7 @@ const ROUND_TRIPS = 20;
  * relies on notifications, and would acquire the lock quickly without any.
  */
 const WATCHING_MS = 2500;
-/** When a waiter that is not notified tries again, and the latest moment of a notified one. */
+/** When a waiter that is not notified tries again, and how long a notification may take. */
 const ASKS_AGAIN_MS = 6000;
 const TOLD_MS = 2000;
 
@@ -27,13 +27,17 @@ export async function takeLock({ backend, library }) {
   const acquisition = { timeoutMs: PATIENCE_MS, maxRetries: Infinity };
   const first = await library.hold(backend, { key: KEY, ttlMs: TTL_MS, acquisition });
   await first.release();
-  // Once more, now that there is a connection: the clock is read before and after.
+  // The second time there is a connection, so the local clock is read right before and after the grant.
   const beforeMs = Date.now();
   const held = await library.hold(backend, { key: KEY, ttlMs: TTL_MS, acquisition });
   const afterMs = Date.now();
   try {
     const lock = await backend.lookup({ key: KEY });
-    if (lock === null) throw new library.LockError("Internal", "A lock that is held was not found");
+    if (lock === null)
+      throw new library.LockError(
+        "Internal",
+        "The lookup did not find a lock that is held. Check that all requests reach the same server",
+      );
     return { lock, bounds: { beforeMs, afterMs } };
   } finally {
     await held.release();
@@ -71,7 +75,7 @@ export async function roundTrip({ backend }) {
  */
 export async function toldAfter({ backend, library }, other) {
   const patient = { timeoutMs: PATIENCE_MS, maxRetries: Infinity };
-  // By then it has a connection; a slow server is watched later.
+  // Connects first, so that connecting does not delay the watch.
   await other.backend.isLocked({ key: KEY });
   const held = await library.hold(backend, { key: KEY, ttlMs: TTL_MS, acquisition: patient });
   let hadAt = 0;

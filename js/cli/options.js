@@ -1,9 +1,9 @@
-// The commands and their options: one list for the parser, the help and the documents.
+// The commands and their options. The parser, the help and a test of the documents use this list.
 
 /**
  * @typedef {object} Option
  * @property {string} [short]
- * @property {string} [value] what stands for its value in the help; none: it has no value
+ * @property {string} [value] the placeholder for its value in the help. Absent if it has no value
  * @property {string} text
  */
 
@@ -11,11 +11,11 @@
 const OF_ALL = {
   url: {
     value: "URL",
-    text: "where the locks are (default: SYNCGUARD_URL, else a file that protects this host only)",
+    text: "where the locks are (default: SYNCGUARD_URL, or else a file that protects this host only)",
   },
   prefix: {
     value: "NAME",
-    text: "of the keys (Redis), tables (PostgreSQL) or collections (Firestore)",
+    text: "a namespace of its own: a prefix of keys (Redis), tables (PostgreSQL) or collections (Firestore)",
   },
   help: { short: "h", text: "show this text" },
 };
@@ -23,7 +23,7 @@ const OF_ALL = {
 /** @type {Record<string, Option>} */
 const OF_LOOKING = {
   raw: { text: "show keys and lockIds, not their hashes" },
-  json: { text: "one JSON object per line" },
+  json: { text: "print one JSON object per line" },
   watch: { text: "look again every second" },
 };
 
@@ -33,62 +33,71 @@ export const COMMANDS = {
     usage: "run KEY [options] -- COMMAND…",
     text: "run a command while the lock is held",
     options: {
-      "no-wait": { short: "n", text: "do not wait when another holds the lock" },
+      "no-wait": { short: "n", text: "do not wait if the lock is busy" },
       wait: {
         short: "w",
         value: "DURATION",
-        text: "wait that long (default: as long as it takes)",
+        text: "wait at most this long (default: as long as it takes)",
       },
-      ttl: { value: "DURATION", text: "how long the lock outlives a crash (default: 30s)" },
+      ttl: {
+        value: "DURATION",
+        text: "how long the lock outlives a crash of this host (default: 30s)",
+      },
       "at-least": {
         value: "DURATION",
-        text: "keep the lock that long, even when the command is done",
+        text: "hold the lock at least this long, even if the command finishes sooner",
       },
-      "at-most": { value: "DURATION", text: "end the command after that long" },
-      "kill-after": { value: "DURATION", text: "between SIGTERM and SIGKILL (default: 5s)" },
+      "at-most": { value: "DURATION", text: "end the command after this time" },
+      "kill-after": {
+        value: "DURATION",
+        text: "the time between SIGTERM and SIGKILL (default: 5s)",
+      },
       "conflict-exit-code": {
         short: "E",
         value: "CODE",
-        text: "when the lock was not had (default: 75; 0 for cron)",
+        text: "the exit code if the lock stays busy (default: 75; use 0 for cron)",
       },
       label: {
         value: "TEXT",
-        text: "what the holder is called, such as host:pid, for those who look or wait (default: none)",
+        text: "a label that names the holder in ls, show and messages, such as host:pid (default: none)",
       },
-      quiet: { short: "q", text: "say nothing" },
-      verbose: { short: "v", text: "say which store is used, whom it protects, and what happens" },
+      quiet: { short: "q", text: "print only errors of the command line or the backend" },
+      verbose: {
+        short: "v",
+        text: "print which store is used, what it protects, and what happens",
+      },
       ...OF_ALL,
     },
   },
   ls: { usage: "ls [options]", text: "list the live locks", options: { ...OF_LOOKING, ...OF_ALL } },
   show: {
     usage: "show KEY [options]",
-    text: "show the lock on a key; exits with 1 when there is none",
+    text: "show the lock on a key; exits with 1 if there is none",
     options: { ...OF_LOOKING, ...OF_ALL },
   },
   release: {
     usage: "release KEY --force [options]",
-    text: "take a lock away from whoever holds it; exits with 1 when there is none",
-    options: { force: { text: "needed: the holder is not asked" }, ...OF_ALL },
+    text: "take a lock away from its holder; exits with 1 if there is none",
+    options: { force: { text: "required, because the holder is not asked" }, ...OF_ALL },
   },
   schema: {
     usage: "schema [options]",
-    text: "print the SQL that a PostgreSQL database needs once; other stores need none",
+    text: "print the SQL that creates the tables in PostgreSQL; other stores need none",
     options: {
-      apply: { text: "run it: it makes what is missing, and nothing else" },
-      "holder-labels": { text: "with the column that labels of holders need" },
+      apply: { text: "run the SQL; it changes nothing that exists" },
+      "holder-labels": { text: "include the column that --label needs" },
       ...OF_ALL,
     },
   },
   doctor: {
     usage: "doctor [options]",
-    text: "connect, take a lock and tell what is good and what is not; exits with 1 when something is wrong",
+    text: "check the store and its setup by using it; exits with 1 if something is wrong",
     options: { json: OF_LOOKING.json, ...OF_ALL },
   },
 };
 
-/** Without a command. */
-/** @type {Record<string, Option>} */
+/** Options that need no command.
+ * @type {Record<string, Option>} */
 export const GLOBAL_OPTIONS = {
   help: OF_ALL.help,
   version: { text: "show the version" },

@@ -1,4 +1,4 @@
-// Parses the command line. No message quotes a value: it may be a key or contain a password.
+// Parses the command line. No message quotes a value, which may be a key or contain a password.
 
 import { parseArgs } from "node:util";
 import { nearMiss } from "../base/options.js";
@@ -10,9 +10,9 @@ import { COMMANDS, GLOBAL_OPTIONS } from "./options.js";
 
 /**
  * @typedef {object} CommandLine
- * @property {string | undefined} name of the command; none when only help or the version is wanted
+ * @property {string | undefined} name of the command. `undefined` for help or the version
  * @property {Given} options
- * @property {string} key empty where the command takes none
+ * @property {string} key empty if the command takes none
  * @property {string[]} command to run
  */
 
@@ -47,10 +47,12 @@ export function parseCommandLine(args) {
   const name = words.shift();
   if (name === undefined) {
     if (options.help || options.version) return { name, options, key: "", command: [] };
-    throw wrongUsage(`A command is missing: ${HINT}.`);
+    throw wrongUsage(`No command was given: ${HINT}.`);
   }
   if (!Object.hasOwn(COMMANDS, name)) {
-    throw wrongUsage(`There is no such command, only ${listOf(Object.keys(COMMANDS))}: ${HINT}.`);
+    throw wrongUsage(
+      `Unknown command. The commands are ${listOf(Object.keys(COMMANDS))}: ${HINT}.`,
+    );
   }
   for (const option of Object.keys(options)) {
     if (!Object.hasOwn(COMMANDS[name].options, option)) {
@@ -96,16 +98,16 @@ function readOption({ name, rawName, value }) {
  */
 function checkWords({ name, command, options }, words, hasDashes) {
   const { usage } = COMMANDS[/** @type {string} */ (name)];
-  const form = `it is syncguard ${usage}.`;
+  const form = `use syncguard ${usage}.`;
   const keys = usage.includes("KEY") ? 1 : 0;
   if (words.length < keys) throw wrongUsage(`The key is missing: ${form}`);
-  if (words.length > keys) throw wrongUsage(`There are too many words: ${form}`);
+  if (words.length > keys) throw wrongUsage(`There are too many arguments: ${form}`);
   if (name === "run" && command.length === 0) {
     throw wrongUsage(`The command to run is missing: ${form}`);
   }
   if (name !== "run" && hasDashes) throw wrongUsage(`Only run takes a command: ${form}`);
   if (name === "release" && !options.force) {
-    throw wrongUsage("A lock is only taken away with --force: its holder is not asked.");
+    throw wrongUsage("release takes a lock away without asking its holder: confirm with --force.");
   }
 }
 

@@ -8,8 +8,8 @@ import { readdirSync, readFileSync } from "node:fs";
  * @property {number} pid
  * @property {number} parent
  * @property {number} group
- * @property {number} session 0 where the system does not tell
- * @property {number} foreground the group that its terminal listens to; not positive: no terminal
+ * @property {number} session 0 if the system does not tell
+ * @property {number} foreground the foreground group of its terminal. Not positive if it has no terminal
  */
 
 /**
@@ -53,7 +53,7 @@ function fromProc() {
 function readProc(name) {
   try {
     const text = readFileSync(`/proc/${name}/stat`, "latin1");
-    // After the program's name, which can contain any character.
+    // The fields follow the name of the program, which can contain any character.
     const [state, ...fields] = text.slice(text.lastIndexOf(")") + 2).split(" ");
     if (state === "Z" || state === "X") return undefined;
     const [parent, group, session, , foreground] = fields.map(Number);

@@ -1,11 +1,11 @@
-// The progress line of a wait, on a terminal.
+// Shows the progress of a wait on a terminal.
 
 import { showDuration } from "./duration.js";
 
 /** @typedef {import("./backend.js").Opened} Opened */
 
 const REDRAW_MS = 1000;
-/** Another look costs the store something. */
+/** How many redraws share one lookup, because a lookup costs the store something. */
 const LOOK_EVERY = 5;
 const CLEAR_LINE = "\r\x1b[K";
 
@@ -13,7 +13,7 @@ const CLEAR_LINE = "\r\x1b[K";
  * Shows one line on the terminal, after the first second: who holds the lock, and since when.
  * @param {Opened} opened
  * @param {string} key
- * @returns {() => void} takes the line away
+ * @returns {() => void} removes the line
  */
 export function showWait({ backend, library }, key) {
   const since = performance.now();

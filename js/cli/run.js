@@ -1,4 +1,4 @@
-// syncguard run: a command that runs while the lock is held.
+// syncguard run: runs a command while the lock is held.
 
 import { writeSync } from "node:fs";
 import { isatty } from "node:tty";
@@ -18,7 +18,7 @@ import { describeStore, storeSentence } from "./store.js";
 /** @typedef {ReturnType<typeof readOptions>} RunOptions */
 
 const KILL_AFTER_MS = 5000;
-/** While a wait hears nothing of the lock it asks at least that often. */
+/** The longest pause between two attempts of a waiter that gets no notifications. */
 const MAX_DELAY_MS = 1000;
 
 /**
@@ -27,7 +27,7 @@ const MAX_DELAY_MS = 1000;
  */
 export async function run({ key, command, options: given }) {
   const options = readOptions(given);
-  // Before there is a lock that could stay behind.
+  // Created before the lock is acquired, so that no signal leaves a lock behind.
   const signals = new Signals();
   return withBackend(given, (opened) =>
     withKey(opened, key, async () => {
@@ -54,13 +54,15 @@ function readOptions(given) {
     const text = given[name];
     return text === undefined ? undefined : readDuration(String(text), `--${name}`);
   };
-  const exitCode = String(given["conflict-exit-code"] ?? EXIT.NOT_HAD);
+  const exitCode = String(given["conflict-exit-code"] ?? EXIT.BUSY);
   if (!/^\d{1,3}$/.test(exitCode) || Number(exitCode) > 255) {
     throw wrongUsage("--conflict-exit-code needs a number from 0 to 255.");
   }
   const [noWait, wait] = [given["no-wait"], duration("wait")];
-  if (noWait && wait !== undefined) throw wrongUsage("--wait and --no-wait exclude each other.");
-  if (given.quiet && given.verbose) throw wrongUsage("--quiet and --verbose exclude each other.");
+  if (noWait && wait !== undefined)
+    throw wrongUsage("--wait and --no-wait contradict each other: use one of them.");
+  if (given.quiet && given.verbose)
+    throw wrongUsage("--quiet and --verbose contradict each other: use one of them.");
   const ttl = duration("ttl");
   if (ttl === 0) throw wrongUsage("--ttl must be longer than 0.");
   const say = (/** @type {string} */ text) => {
@@ -88,7 +90,7 @@ function sayOnStderr(text) {
     // Not through a stream, which could change the mode of the pipe that the command shares with us.
     writeSync(2, `syncguard: ${text}\n`);
   } catch {
-    // Nobody reads it.
+    // stderr was closed.
   }
 }
 
@@ -97,7 +99,7 @@ function sayOnStderr(text) {
  * @param {string} key
  * @param {RunOptions} options
  * @param {Signals} signals
- * @returns {Promise<HeldLock | null>} nothing when another has it
+ * @returns {Promise<HeldLock | null>} `null` if the lock stayed busy
  */
 async function acquire(opened, key, options, signals) {
   const { backend, library } = opened;
@@ -133,7 +135,7 @@ async function acquire(opened, key, options, signals) {
 }
 
 /**
- * Returns whether another holder had the lock all the time. False if the store did not answer.
+ * Returns whether the wait ended because another holder kept the lock. False if the store did not answer.
  * @param {any} error
  */
 function isTimeout({ code, cause }) {
@@ -152,7 +154,7 @@ async function conflict({ backend }, key, { conflictExitCode, isQuiet, say }) {
   const leftMs = info === null ? 0 : info.expiresAtMs - Date.now();
   const lease =
     leftMs > 0 ? `; its lease ends in ${showDuration(leftMs)} unless it is extended` : "";
-  say(`${info?.holderLabel ?? "another"} holds the lock${lease}`);
+  say(`the lock is busy: ${info?.holderLabel ?? "another holder"} has it${lease}`);
   return conflictExitCode;
 }
 
@@ -175,13 +177,15 @@ async function runHeld(held, key, words, { atMostMs, killAfterMs, say }, signals
   signals.sendTo((signal) => command.pass(signal));
   const { promise: ended, resolve: end } = deferred();
   const timer =
-    atMostMs === undefined ? undefined : setTimeout(() => end("--at-most is over"), atMostMs);
+    atMostMs === undefined
+      ? undefined
+      : setTimeout(() => end("the time of --at-most is over"), atMostMs);
   held.signal.addEventListener("abort", () => end(held.signal.reason.message));
   if (held.signal.aborted) end(held.signal.reason.message);
   try {
     const outcome = await Promise.race([command.ended, ended]);
     if (typeof outcome === "number") return outcome;
-    say(`${outcome}; the command is ended`);
+    say(`${outcome}; ending the command`);
     return EXIT.LOST;
   } finally {
     clearTimeout(timer);
@@ -207,6 +211,6 @@ async function release(held, { say, tell }) {
     tell("released");
   } catch (error) {
     const { message } = /** @type {LockError} */ (error);
-    say(`the lock could not be released and ends by its ttl: ${message}`);
+    say(`the lock could not be released: ${message}. It stays held until its TTL expires`);
   }
 }

@@ -1,4 +1,4 @@
-// syncguard schema: the tables that a PostgreSQL database needs.
+// syncguard schema: prints or creates the tables that a PostgreSQL database needs.
 
 import { readStore, withBackend } from "./backend.js";
 import { EXIT } from "./exit.js";
@@ -6,7 +6,7 @@ import { print } from "./output.js";
 
 /** @typedef {import("./parse.js").CommandLine} CommandLine */
 
-/** Stores that need no set-up, by the name of the backend.
+/** Stores that need no schema, by the name of the backend.
  * @type {Record<string, string>} */
 const NEED_NONE = { redis: "Redis", firestore: "Firestore", sqlite: "SQLite" };
 
@@ -26,7 +26,7 @@ export function schema({ options }) {
     const { schemaSql, setupSchema } = await import("../targets/postgres/backend.js");
     if (options.apply) {
       await setupSchema(text, tables);
-      print("The tables are there.\n");
+      print("The tables exist.\n");
     } else {
       print(schemaSql(text, tables));
     }

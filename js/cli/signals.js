@@ -1,20 +1,20 @@
-// Receives signals and passes them to the command.
+// Receives signals and forwards them to the command.
 
 import { constants } from "node:os";
 
-/** Those that would end this process, with the lock left behind. */
+/** Signals that would end this process and leave the lock behind. */
 const ENDING = [
   ...["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM"],
   ...["SIGXCPU", "SIGIO", "SIGPWR", "SIGSTKFLT", "SIGBREAK"],
 ];
 const OTHERS = ["SIGWINCH", "SIGCONT"];
 
-/** From when it is made, no signal that can be caught ends this process. */
+/** While this exists, no signal that can be caught ends this process. */
 export class Signals {
   #waiting = new AbortController();
   /** @type {((signal: NodeJS.Signals) => void) | undefined} */
   #receiver;
-  /** The first signal that came before there was a receiver.
+  /** The first signal to end the program that came before there was a receiver.
    * @type {NodeJS.Signals | undefined} */
   ending;
   #isStopPending = false;
@@ -25,7 +25,7 @@ export class Signals {
     }
   }
 
-  /** Aborted by the first that ends a program: while nobody else gets them. */
+  /** Aborted by the first such signal. */
   get signal() {
     return this.#waiting.signal;
   }

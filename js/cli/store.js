@@ -6,7 +6,7 @@
 /**
  * @typedef {object} Store
  * @property {string} store where the locks are, without credentials
- * @property {string} protects whom they exclude
+ * @property {string} protects which processes they exclude
  */
 
 /** By the name of the backend.

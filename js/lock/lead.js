@@ -20,9 +20,11 @@ import { Acquisition } from "./take.js";
  * @returns {Promise<any>} what fn returned when it resigned
  */
 export async function leadWith(backend, fn, config) {
-  if (typeof fn !== "function") throw invalidArgument("lead() needs the function of the leader");
+  if (typeof fn !== "function") {
+    throw invalidArgument("lead() got no function. Pass the one that the leader runs");
+  }
   const plan = readLockConfig(config, "lead(fn, { key })", true);
-  // The process stays alive even if the leader only waits to lose the lock.
+  // The process stays alive even if the leader does nothing but wait for the loss of the lock.
   const leave = stayAlive();
   try {
     for (;;) {

@@ -41,7 +41,7 @@ export function tryLockWith(backend, fn, config) {
  */
 async function run(form, backend, fn, config) {
   if (typeof fn !== "function") {
-    throw invalidArgument(`${form}() needs the function to run while the lock is held`);
+    throw invalidArgument(`${form}() got no function. Pass the one to run while the lock is held`);
   }
   const plan = readLockConfig(config, `${form}(fn, { key })`);
   const waits = form === "lock";

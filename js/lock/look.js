@@ -17,7 +17,7 @@ function needNative(backend) {
   const native = nativeBehind(backend);
   if (native === undefined) {
     throw invalidArgument(
-      `Only a backend of this package can do that${explain(backend) || ": this is another one"}`,
+      `Only a backend that this package created can do that${explain(backend) || ". This is another one"}`,
     );
   }
   return native;

@@ -64,7 +64,7 @@ export async function getById(backend, lockId, opts) {
 }
 
 /**
- * With the raw key and lockId: for debugging, not for logs.
+ * Returns the lock with its raw key and lockId: for debugging, not for logs.
  * @param {any} backend
  * @param {string} key
  * @param {{ signal?: AbortSignal }} [opts]
@@ -75,7 +75,7 @@ export async function getByKeyRaw(backend, key, opts) {
 }
 
 /**
- * With the raw key and lockId: for debugging, not for logs.
+ * Returns the lock with its raw key and lockId: for debugging, not for logs.
  * @param {any} backend
  * @param {string} lockId
  * @param {{ signal?: AbortSignal }} [opts]

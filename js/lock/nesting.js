@@ -1,4 +1,4 @@
-// Detects a wait for a lock inside the function that holds that lock: it can only time out.
+// Detects a wait for a lock inside the function that holds that lock. Such a wait can only time out.
 //
 // When a wait has timed out, the engine knows at no cost whether this process has held the lock all the
 // time. Whether the caller itself holds it needs an AsyncLocalStorage. To call every function in a
@@ -72,8 +72,8 @@ function waitedForItself({ code, message, context }) {
   return new LockError(
     code,
     `${failed}: it waited for itself. The call was made inside the function of a lock() or lead() ` +
-      "that holds this very lock, and a lock is not reentrant: do without the inner lock, or give " +
-      "it another key",
+      "that holds this very lock, and a lock is not reentrant. Remove the inner lock, or give it " +
+      "another key",
     context,
   );
 }

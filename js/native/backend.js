@@ -1,4 +1,5 @@
-// The public backend object over a native one: checks types, calls once, reads the flat reply.
+// The public backend object over a native one. Each operation checks its arguments, makes one native call
+// and reads the flat reply.
 
 import { answer, confirmOnReturn, returnedId } from "./bridge.js";
 import { releaseOnExit } from "./exit.js";

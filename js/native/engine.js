@@ -86,7 +86,7 @@ function ownEngine(backend, extends_, isNative) {
   return engine;
 }
 
-/** The calls of lock() and its kin that a backend in JavaScript is asked for, and what it granted. */
+/** The callers for whom a custom backend is asked, and the locks that it granted. */
 export class Callers {
   /** @type {WeakRef<any>} */
   #backend;
@@ -148,7 +148,12 @@ export class Callers {
   /** @param {any} question */
   async #answer({ op, id, key, ttlMs, caller, number }) {
     const { backend } = this;
-    if (backend === undefined) throw new LockError("Internal", "The backend no longer exists");
+    if (backend === undefined) {
+      throw new LockError(
+        "Internal",
+        "The backend was garbage collected while it was in use. Keep a reference to it",
+      );
+    }
     const lockId = this.#grants.get(id)?.lockId ?? id;
     switch (op) {
       case "acquire": {

@@ -1,5 +1,5 @@
-// Releases held locks when the process ends. The native side notices the end by itself, except where
-// a process ends without calling `exit()` of the C library.
+// Releases held locks when the process ends. The native side notices the end by itself, unless the process
+// ends without calling `exit()` of the C library.
 
 import { addon } from "./addon.js";
 

@@ -1,10 +1,10 @@
-// Keys, lock ids and hashes: types are checked here, the rules are in the Rust core.
+// Keys, lockIds and hashes. Types are checked here; the rules are in the Rust core.
 
 import { addon } from "./addon.js";
 import { BAD_LOCK_ID, invalidArgument, KEY_NOT_STRING, unwrap } from "../base/errors.js";
 
 const NOT_WELL_FORMED =
-  "is not well-formed Unicode: it contains a lone surrogate. Was the text cut inside of a character?";
+  "is not well-formed Unicode: it contains a lone surrogate. Check whether the text was cut inside a character";
 
 /**
  * Throws unless the key is a string that can be stored. Half of a surrogate pair cannot be written in
@@ -60,7 +60,7 @@ export function hashOf(value) {
   return addon().hashKey(value);
 }
 
-/** @returns {string} a new lock id: 16 random bytes as 22 base64url characters */
+/** @returns {string} a new lockId: 16 random bytes as 22 base64url characters */
 export function generateLockId() {
   return addon().generateLockId();
 }

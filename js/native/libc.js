@@ -1,5 +1,5 @@
-// Which C library a Linux process uses. Its executable names the dynamic linker of that library:
-// reading the name takes microseconds, where `process.report` takes milliseconds.
+// Detects which C library a Linux process uses. Its executable names the dynamic linker of that library.
+// Reading the name takes microseconds, whereas `process.report` takes milliseconds.
 
 import { closeSync, openSync, readSync } from "node:fs";
 import { basename } from "node:path";
@@ -14,8 +14,7 @@ const MAX_PATH_BYTES = 4096;
 /** @returns {"gnu" | "musl" | undefined} undefined if it cannot be told */
 export function libcOfProcess() {
   const { execPath } = process;
-  // A process that was started through the linker (`ld-linux-x86-64.so.2 node …`) has that as its
-  // executable.
+  // If a process was started through the linker (`ld-linux-x86-64.so.2 node …`), that is its executable.
   return libcOfLinker(execPath) ?? libcOfLinker(linkerOf(execPath)) ?? libcByReport();
 }
 
@@ -27,7 +26,7 @@ function libcOfLinker(linker) {
 }
 
 /**
- * The dynamic linker that an executable asks for, if it is one for 64 bits.
+ * Returns the dynamic linker that a 64-bit executable names.
  * @param {string} executable
  * @returns {string | undefined}
  */
@@ -48,7 +47,7 @@ export function linkerOf(executable) {
         .replace(/\0.*$/s, "");
     }
   } catch {
-    // Not readable, or not what it seems to be.
+    // It cannot be read, or is not an executable.
   } finally {
     if (file !== undefined) closeSync(file);
   }

@@ -1,6 +1,6 @@
-// Finds and loads the native part. It is loaded from beside this code, or from the package of the
-// platform as Node.js finds it from there: never from the folder in which the program was started,
-// which may be anybody's. Everything else has to be named by SYNCGUARD_ADDON.
+// Finds and loads the native addon. It is loaded from the folder of this code, or from the package of the
+// platform as Node.js resolves it from there. It is never loaded from the working directory, where anybody
+// may have put a file. Any other place has to be named by SYNCGUARD_ADDON.
 
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -26,7 +26,7 @@ function loadFile(file) {
   } catch (cause) {
     throw new LockError(
       "Internal",
-      `SYNCGUARD_ADDON names a file that cannot be loaded as SyncGuard's native part: ${file}`,
+      `The file that SYNCGUARD_ADDON names cannot be loaded as SyncGuard's native addon: ${file}. Unset the variable, or name an addon of this version`,
       { cause },
     );
   }
@@ -45,8 +45,8 @@ function loadPackage() {
 }
 
 /**
- * What the packages of this platform are called. On Linux the one for the other C library comes
- * second, in case ours was not recognised.
+ * Returns the names of this platform's packages. On Linux the package for the other C library comes second,
+ * in case the library was not recognised.
  */
 function thisPlatform() {
   const { platform, arch } = process;
@@ -102,8 +102,8 @@ function besideExecutable(file) {
 }
 
 /**
- * The folder of our own package, as a bundle finds it. With pnpm, only our own package can see those
- * of the platforms.
+ * Returns the folder of this package, as a bundle finds it. With pnpm, only this package can resolve those of
+ * the platforms.
  * @param {string} folder
  */
 function packageFrom(folder) {
@@ -111,7 +111,7 @@ function packageFrom(folder) {
 }
 
 /**
- * Not the require of a bundler, which would try to pack what it sees.
+ * Uses Node's own require, because that of a bundler would try to pack the addon.
  * @param {string} folder
  * @param {string} what
  * @returns {Binding}
@@ -126,7 +126,7 @@ function checked(binding) {
   if (version === VERSION) return binding;
   throw new LockError(
     "Internal",
-    `SyncGuard ${VERSION} found a native part of another version (${version}): install it again, so that both are of one release`,
+    `SyncGuard ${VERSION} found a native addon of another version (${version}). Install SyncGuard again, so that both have the same version`,
   );
 }
 
@@ -139,12 +139,15 @@ function missing(platform, causes) {
   const [what, todo] = !PLATFORMS.includes(platform)
     ? [`there is none for ${platform}`, "Build it from source and name the file in SYNCGUARD_ADDON"]
     : broken !== undefined
-      ? [`${PREFIX}${platform} is there but could not be loaded, see the cause`, "Install again"]
+      ? [
+          `${PREFIX}${platform} is installed but could not be loaded, see the cause`,
+          "Install again",
+        ]
       : [
           `the package ${PREFIX}${platform} is not installed`,
-          "Install with optional dependencies, on the kind of machine that it runs on. A bundle that runs without node_modules needs the file beside it, or its path in SYNCGUARD_ADDON: see docs/bundlers.md of the package",
+          "Install with optional dependencies, on the same kind of machine as the program runs on. A bundle that runs without node_modules needs the file beside it, or its path in SYNCGUARD_ADDON: see docs/bundlers.md of the package",
         ];
-  return new LockError("Internal", `SyncGuard's native part is missing: ${what}. ${todo}`, {
+  return new LockError("Internal", `SyncGuard's native addon is missing: ${what}. ${todo}`, {
     cause: broken ?? causes[0],
   });
 }

@@ -1,15 +1,15 @@
-// Where this code lies, whatever a bundler has made of it.
+// Finds the folder of this code, even if a bundler has packed it.
 
 import { dirname, isAbsolute } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /**
- * The folder of the file that this code runs from. `undefined` if it runs from no file.
+ * Returns the folder of the file that this code runs from. `undefined` if it does not run from a file.
  *
- * The engine knows best. `__dirname` does not exist in a bundle of ES modules, and some bundlers
- * replace it by a folder of the machine that the bundle was made on (`bun build`) or by a name that
- * is no folder at all (Turbopack). It is right where code is evaluated as text, as by webpack in
- * development, which the engine knows no file of.
+ * The JavaScript engine knows best. `__dirname` does not exist in a bundle of ES modules, and some bundlers
+ * replace it by a folder of the machine that created the bundle (`bun build`) or by a name that is not a
+ * folder (Turbopack). It is only right for code that is evaluated as text, as by webpack in development, for
+ * which the engine knows no file.
  * @returns {string | undefined}
  */
 export function ownFolder() {
@@ -20,19 +20,19 @@ export function ownFolder() {
 }
 
 /**
- * The folder of the executable that this code is packed into. `undefined` if there is none: beside
- * a plain `node` there is nothing of ours.
+ * Returns the folder of the executable that this code is packed into. `undefined` if it is not packed: beside
+ * a plain `node` there is no addon.
  * @returns {string | undefined}
  */
 export function executableFolder() {
   return isPacked() ? dirname(process.execPath) : undefined;
 }
 
-/** Whether a tool made one executable of the runtime and the program. */
+/** Returns whether a tool packed the runtime and the program into one executable. */
 function isPacked() {
   const { Deno, process } = /** @type {any} */ (globalThis);
   if (process.pkg !== undefined || Deno?.build?.standalone) return true;
-  // Bun's have a file system of their own, for what is packed.
+  // Executables of Bun have a virtual file system for packed files.
   if (/^(\/\$bunfs\/|[A-Z]:[\\/]~BUN[\\/])/.test(ownFile() ?? "")) return true;
   return process.getBuiltinModule?.("node:sea")?.isSea() === true;
 }

@@ -1,5 +1,5 @@
-// What bundlers get: nothing to pack, since most of them cannot pack an addon. All others get a list
-// that is made with the bundle of the package and names every platform's package in full.
+// The variant for bundlers. It names no package, because most bundlers cannot pack an addon. All other
+// programs get a list that the build generates, which names the package of every platform in full.
 
 /**
  * @param {string} platform

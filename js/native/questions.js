@@ -1,4 +1,4 @@
-// Questions of the native side to a backend or a client that is written in JavaScript.
+// Answers questions that the native side asks a backend or a client written in JavaScript.
 
 import { remember } from "../base/thrown.js";
 
@@ -21,7 +21,8 @@ const GONE = {
   answer: () => Promise.reject(undefined),
   describe: () => ({
     code: "Internal",
-    message: "The backend or client no longer exists: keep a reference to it while it is in use",
+    message:
+      "The backend or client was garbage collected while it was in use. Keep a reference to it",
   }),
 };
 

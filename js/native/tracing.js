@@ -1,4 +1,4 @@
-// Tracing channels of node:diagnostics_channel, for tools that do not have the backend at hand.
+// Tracing channels of node:diagnostics_channel, for tools that have no reference to the backend.
 // Nothing is computed while nobody subscribes. Messages carry hashes, never a key or a lockId.
 
 import { tracingChannel } from "node:diagnostics_channel";

@@ -7,7 +7,7 @@ import { register, unregister } from "../native/questions.js";
 /**
  * Opens a backend that asks `ask` for its credentials.
  * @template T
- * @param {(() => Credentials | Promise<Credentials>) | undefined} ask none if they are known
+ * @param {(() => Credentials | Promise<Credentials>) | undefined} ask undefined if they are known
  * @param {string} name of the function, for messages
  * @param {(config: { askCredentials?: number }) => T} open gets what to add to the configuration
  * @returns {T}
@@ -18,7 +18,7 @@ export function withCredentials(ask, name, open) {
     answer: async () => checked(await ask(), name),
     describe: () => ({
       code: "AuthFailed",
-      message: `${name} failed. context.cause is what it threw`,
+      message: `${name} threw an error. context.cause is that error`,
     }),
     // The error may contain a part of the credentials.
     isSecret: true,

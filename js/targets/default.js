@@ -1,4 +1,4 @@
-// lock(), hold() and the others as users call them: with a backend, or with the default one.
+// lock(), hold() and similar functions as users call them: with a backend, or with the default one.
 
 import { defaultUrl } from "../base/config.js";
 import { explain, invalidArgument } from "../base/errors.js";
@@ -27,7 +27,9 @@ async function defaultBackend() {
 
 /** @param {Function} given in place of a backend, or of the function to run */
 function noBackend(given) {
-  return invalidArgument(`A backend, or a function to run, was expected${explain(given)}`);
+  return invalidArgument(
+    `The first argument must be a backend or a function to run${explain(given)}`,
+  );
 }
 
 /**

@@ -1,4 +1,4 @@
-// Backends by URL. One line for each scheme.
+// Opens backends by URL. Each scheme has one line.
 
 import { defaultUrl } from "../base/config.js";
 import { explain, invalidArgument, LockError } from "../base/errors.js";
@@ -47,7 +47,7 @@ export function createDefaultBackend(url = defaultUrl()) {
   try {
     return createBackend(url);
   } catch (error) {
-    // Any other error, such as a missing native part, is not about the URL.
+    // Any other error, such as a missing native addon, is not about the URL.
     const isUrlWrong = error instanceof LockError && error.code === "InvalidArgument";
     throw isUrlWrong ? invalidArgument(`SYNCGUARD_URL: ${error.message}`, { cause: error }) : error;
   }
@@ -71,7 +71,7 @@ export function createBackend(url, options) {
   // Messages only ever show the scheme: the rest may contain a password.
   const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(text)?.[0].toLowerCase() ?? "";
   if (!Object.hasOwn(SCHEMES, scheme)) {
-    throw invalidArgument(`No backend for this URL: it must start with one of ${KNOWN}`);
+    throw invalidArgument(`This URL names no backend. It must start with one of ${KNOWN}`);
   }
   return SCHEMES[scheme](text, options);
 }

@@ -42,9 +42,9 @@ export function reading(call, read) {
  * @property {string} create the name of the function that opens it
  * @property {string} defaults what is used without a target
  * @property {readonly string[]} connection names of options
- * @property {readonly string[]} places those of them that say which store it is
+ * @property {readonly string[]} places those of them that name the store
  * @property {readonly string[]} options names of the backend's own options
- * @property {() => LockError} noSettings for an object that is none of options
+ * @property {() => LockError} noSettings makes the error for an object that is not an options object
  */
 
 /**
@@ -65,14 +65,15 @@ export function checkTarget(args, known) {
  */
 export function missingTarget(what, { defaults }) {
   return invalidArgument(
-    `${what}: is the environment variable that it comes from set? ` +
+    `${what}. Check the environment variable that it comes from. ` +
       `Only a call without a target uses the defaults (${defaults})`,
   );
 }
 
 /**
- * `{ url: process.env.SOME_URL }` is the same mistake. A port says which server it is only if nothing
- * else is meant to: `{ host: process.env.SOME_HOST, port: 6379 }` does not mean localhost.
+ * Refuses options whose place is undefined: `{ url: process.env.SOME_URL }` is the same mistake. A port names
+ * the server only if no other option does: `{ host: process.env.SOME_HOST, port: 6379 }` does not mean
+ * localhost.
  * @param {Record<string, any>} target
  * @param {KnownOptions} known
  */
@@ -80,7 +81,7 @@ function checkPlaces(target, known) {
   const given = known.places.filter((name) => Object.hasOwn(target, name));
   const named = given.length > 1 ? given.filter((name) => name !== "port") : given;
   if (named.length === 0 || named.some((name) => target[name] != null)) return;
-  throw missingTarget(`In the ${known.kind} target ${named.join(", ")} is undefined`, known);
+  throw missingTarget(`In the ${known.kind} target, ${named.join(", ")} is undefined`, known);
 }
 
 /**
@@ -94,7 +95,7 @@ export function isOptions(target) {
 }
 
 /**
- * Returns the given options; `undefined` and `null` count as none.
+ * Returns the given options. `undefined` and `null` count as none.
  * @param {any} options
  * @param {readonly string[]} known
  * @returns {Record<string, any>}
@@ -141,7 +142,7 @@ export function readBoth(target, options, known) {
 function refuseMisplaced(target, { kind, create }) {
   const { what, remedy } = isBackend(target) ? A_BACKEND : (recognize(target) ?? NOTHING_KNOWN);
   if (remedy === "" || remedy.startsWith(create)) return;
-  throw invalidArgument(`This is no target of a ${kind} backend but ${what}: ${remedy}`);
+  throw invalidArgument(`The target of a ${kind} backend is ${what}: ${remedy}`);
 }
 
 const NOTHING_KNOWN = { what: "", remedy: "" };
@@ -189,7 +190,7 @@ function isPlain(value) {
  */
 export function noSettings(kind, wayOut) {
   return invalidArgument(
-    `This ${kind} client has no connection settings that can be read (is it a mock?): ${wayOut}`,
+    `This ${kind} client shows no connection settings, as if it were a mock: ${wayOut}`,
   );
 }
 

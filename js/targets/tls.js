@@ -16,14 +16,14 @@ const UNDERSTOOD = ["ca", "cert", "key", "servername", "rejectUnauthorized"];
 /**
  * @param {string} field where the user wrote them
  * @param {any} options
- * @param {string} wayOut what to do about one that cannot be taken over
+ * @param {string} wayOut what to do about an option that is not supported
  * @returns {TlsConfig}
  */
 export function readTls(field, options, wayOut) {
   for (const [name, value] of Object.entries(options)) {
     if (value !== undefined && !UNDERSTOOD.includes(name)) {
       throw invalidArgument(
-        `${field}.${name} cannot be taken over: there are ${UNDERSTOOD.join(", ")}; ${wayOut}`,
+        `${field}.${name} is not supported, only ${UNDERSTOOD.join(", ")}: ${wayOut}`,
       );
     }
   }
