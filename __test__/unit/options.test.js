@@ -142,7 +142,7 @@ test("options that are given apart win over those in the target, which stay", ()
 
 test("fields of a connection are no options of the backend", () => {
   expect(() => createPostgresBackend("postgres://h", { password: "secret" })).toThrow(
-    /Unknown option "password": there are/,
+    /Unknown option "password": use one of/,
   );
   expect(() => createRedisBackend("redis://h", { host: "h" })).toThrow(/Unknown option "host"/);
   expect(() => createRedisBackend({ host: "h", clientKeyPrefix: "x" })).toThrow(/clientKeyPrefix/);

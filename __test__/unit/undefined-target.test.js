@@ -65,14 +65,14 @@ test.each(CREATORS.filter(([name]) => !name.endsWith("URL")))(
 
 describe("the message names what would have been used", () => {
   test.each([
-    [redis.createRedisBackend, /^The Redis target is undefined: .*REDIS_URL.*127\.0\.0\.1:6379/],
-    [postgres.createPostgresBackend, /^The PostgreSQL target is undefined: .*PGHOST/],
+    [redis.createRedisBackend, /^The Redis target is undefined\. .*REDIS_URL.*127\.0\.0\.1:6379/],
+    [postgres.createPostgresBackend, /^The PostgreSQL target is undefined\. .*PGHOST/],
     [
       firestore.createFirestoreBackend,
-      /^The Firestore target is undefined: .*GOOGLE_CLOUD_PROJECT/,
+      /^The Firestore target is undefined\. .*GOOGLE_CLOUD_PROJECT/,
     ],
-    [sqlite.createSqliteBackend, /^The SQLite target is undefined: .*file/],
-    [createBackend, /^The URL of the backend is undefined: .*SYNCGUARD_URL/],
+    [sqlite.createSqliteBackend, /^The SQLite target is undefined\. .*file/],
+    [createBackend, /^The URL of the backend is undefined\. .*SYNCGUARD_URL/],
   ])("%o", (create, message) => {
     expect(() => create(undefined)).toThrow(message);
   });
