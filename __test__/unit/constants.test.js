@@ -4,11 +4,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import {
-  FENCE_THRESHOLDS,
-  MAX_KEY_LENGTH_BYTES,
-  TIME_TOLERANCE_MS,
-} from "../../js/common.js";
+import { FENCE_THRESHOLDS, MAX_KEY_LENGTH_BYTES, TIME_TOLERANCE_MS } from "../../js/common.js";
 import { ROOT } from "../fixtures/node.js";
 
 /** What stands after the pattern in a Rust file; the pattern must be there once. */
