@@ -4,10 +4,10 @@
 //! - [`backend`]: where locks are stored. One trait, one folder for each store.
 //! - [`client`]: what callers do with a backend: wait for a lock, keep it alive, undo a lost acquire.
 //! - [`net`]: sockets, and the reactors that serve them.
-//! - [`foreign`]: what the core may ask of the program it is part of.
+//! - [`foreign`]: calls from the core into the program.
 //! - [`node`]: the binding to Node.js, the only module that knows about it.
 //!
-//! Dependencies point one way: `node → client → backend → lock`.
+//! Dependencies point one way: `node → client → backend → net → lock`.
 
 pub mod backend;
 pub mod client;

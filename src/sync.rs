@@ -1,4 +1,4 @@
-//! The primitives by which threads share state. `models/` replaces them by ones that run threads in an
+//! The primitives with which threads share state. `models/` replaces them with ones that run the threads in an
 //! order that a test chooses.
 
 pub(crate) use parking_lot::Mutex;

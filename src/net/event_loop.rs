@@ -1,12 +1,12 @@
-//! What a reactor and the sockets it serves expect of each other.
+//! The interface between a reactor and the sockets that it serves.
 
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-/// The reads that one turn may make, as other sockets want their turn too. The reactor reports again
-/// that there is more.
-pub(crate) const MOST_READS: u32 = 64;
+/// How often one turn may read, so that other sockets get their turn. If there is more to read, the reactor
+/// reports the socket again.
+pub(crate) const MAX_READS_PER_TURN: u32 = 64;
 
 /// Repeats a read or a write that a signal interrupted.
 pub(crate) fn until_done(mut attempt: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
@@ -18,19 +18,19 @@ pub(crate) fn until_done(mut attempt: impl FnMut() -> io::Result<usize>) -> io::
     }
 }
 
-/// A reactor: it watches sockets, and calls them on its own thread when they are ready.
+/// A reactor, which watches sockets and calls them on its own thread when they are ready.
 ///
-/// The event loop of the program is one. A request that is made on its thread is written and
-/// answered there, so no other thread has to be woken.
+/// The program's event loop is a reactor. A request that is made on its thread is written and answered there,
+/// so that no other thread has to be woken.
 pub trait EventLoop: Send + Sync + 'static {
-    /// Whether requests may be written by the calling thread.
+    /// Returns whether the calling thread may write requests.
     fn is_here(&self) -> bool;
 
-    /// Whether a request may wait for others that follow, so that they are written together. If so,
-    /// the socket gets a [`Watched::turn`] soon. Only asked where [`is_here`](Self::is_here) is true.
+    /// Returns whether a request may wait for others that follow, so that they are written together. If so, the
+    /// socket gets a [`Watched::turn`] soon. Only called if [`is_here`](Self::is_here) is true.
     fn is_gathering(&self) -> bool;
 
-    /// Serves the socket until it is over. If the loop has ended, the socket is closed.
+    /// Serves the socket until it is over. Closes it if the loop has ended.
     fn watch(&self, socket: Arc<dyn Watched>);
 
     /// Gives all sockets a turn soon.
@@ -39,13 +39,13 @@ pub trait EventLoop: Send + Sync + 'static {
 
 /// A socket that a reactor serves.
 pub trait Watched: Send + Sync + 'static {
-    /// The stream that is to be watched. Tokio watches its own streams and does not ask for it.
+    /// Returns the stream to watch. Tokio watches streams of its own and does not call this.
     fn socket(&self) -> Option<Arc<TcpStream>>;
 
     /// Reads and writes what is possible without waiting. The reactor calls it on its thread.
     fn turn(&self, event: Event) -> Interest;
 
-    /// Called if there will be no more turns.
+    /// Closes the socket. It gets no more turns.
     fn close(&self);
 }
 
@@ -56,7 +56,7 @@ pub enum Event {
     Gathered,
     /// There may also be something to read.
     Ready,
-    /// It is broken, and this is its last turn: what came before is still to be read.
+    /// It is broken, and this is its last turn. What arrived before is still to be read.
     Broken,
 }
 

@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use rustls::ClientConnection;
 
-use super::event_loop::{Interest, MOST_READS, until_done};
+use super::event_loop::{Interest, MAX_READS_PER_TURN, until_done};
 
 const READ_BYTES: usize = 1 << 14;
 
-/// A stream, bound to the reactor that watches it.
+/// A stream that belongs to one reactor.
 pub(crate) enum Stream {
     Tcp(tokio::net::TcpStream),
     #[cfg(unix)]
     Unix(tokio::net::UnixStream),
-    /// A stream socket of any family, watched by the program's event loop: only what all families
-    /// have in common is used.
+    /// A stream socket of any family, which the program's event loop watches. Only operations that all families
+    /// have in common are used.
     EventLoop(Arc<TcpStream>),
 }
 
@@ -85,10 +85,10 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// `tls` has completed its handshake.
+    /// Creates a socket. The handshake of `tls` is complete.
     pub(crate) fn new(stream: Stream, mut tls: Option<Box<ClientConnection>>) -> Self {
         if let Some(tls) = &mut tls {
-            // The caller limits what may be in flight.
+            // No limit is needed, because the caller limits what is in flight.
             tls.set_buffer_limit(None);
         }
         Self {
@@ -106,9 +106,9 @@ impl Socket {
         self.tls.is_some()
     }
 
-    /// Appends to `input` what has arrived. There may be more. The end of the stream is an error.
+    /// Appends what has arrived to `input`. More may be left. The end of the stream is an error.
     pub(crate) fn read(&mut self, input: &mut Vec<u8>) -> io::Result<()> {
-        for _ in 0..MOST_READS {
+        for _ in 0..MAX_READS_PER_TURN {
             let read = match &mut self.tls {
                 None => read_plain(&self.stream, &mut self.buffer, input),
                 Some(tls) => read_tls(&self.stream, tls, input),
@@ -123,8 +123,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Writes `output` as far as possible. Returns whether nothing is left. A broken connection is
-    /// noticed when it is read.
+    /// Writes as much of `output` as possible. Returns whether all of it is written. A broken connection is
+    /// noticed by the next read.
     pub(crate) fn write(&mut self, output: &mut Vec<u8>) -> bool {
         let mut stream = &*self.stream;
         match &mut self.tls {
@@ -140,7 +140,7 @@ impl Socket {
                 output.is_empty()
             }
             Some(tls) => {
-                // Into its own buffer, which has no limit.
+                // This writes into a buffer without a limit, so it cannot fail.
                 let _ = tls.writer().write_all(output);
                 output.clear();
                 while tls.wants_write() {
@@ -155,7 +155,7 @@ impl Socket {
     }
 }
 
-/// Returns whether there may be more.
+/// Returns whether there may be more to read.
 fn read_plain(mut stream: &Stream, buffer: &mut [u8], input: &mut Vec<u8>) -> io::Result<bool> {
     match stream.read(buffer)? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use super::event_loop::{Event, EventLoop, Interest, Watched};
 use super::socket::Stream;
 
-/// Serves one stream of tokio's. It runs whatever the program's own threads do.
+/// Serves one stream of tokio's, even while the program's own threads are busy.
 pub(crate) struct IoThreads {
     stream: Arc<Stream>,
     nudged: Arc<Notify>,
@@ -28,7 +28,7 @@ impl EventLoop for IoThreads {
         true
     }
 
-    /// An I/O thread writes what was gathered until it comes to it.
+    /// An I/O thread writes what was gathered by the time that it runs.
     fn is_gathering(&self) -> bool {
         self.nudge();
         true

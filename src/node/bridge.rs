@@ -57,8 +57,9 @@ impl Bridge {
         // SAFETY: JavaScript calls us with it. It stays on this thread until this object is dropped, or
         // the event loop lets go of it: both before the environment ends.
         let recipient = unsafe { Recipient::new(env, on_replies.raw()) };
-        let recipient =
-            recipient.ok_or_else(|| napi::Error::from_reason("No function was given"))?;
+        let recipient = recipient.ok_or_else(|| {
+            napi::Error::from_reason("The function that receives replies cannot be referred to")
+        })?;
         let recipient = Rc::new(recipient);
         let (receipts, cells) = Shared::new(env)?;
         let environment = Environment::current(env)?;

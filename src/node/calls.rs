@@ -17,7 +17,7 @@ use super::reply::{self, Reply};
 use crate::error::Error;
 use crate::lock::{Key, LockId};
 
-/// What a call does with its arguments.
+/// Makes a call with its arguments.
 type Call = fn(&Operations, &Arguments) -> Answer;
 
 const CALLS: [(&str, Call); 6] = [
@@ -91,7 +91,7 @@ impl Operations {
     }
 }
 
-/// What a function is bound to, and keeps alive.
+/// The data of a function, which the function keeps alive.
 struct Bound {
     backend: Arc<Operations>,
     call: Call,
@@ -165,14 +165,19 @@ unsafe extern "C" fn invoke(env: sys::napi_env, info: sys::napi_callback_info) -
     // SAFETY: this is what `function` gave it, and the function lives while it is called.
     let Bound { backend, call } = unsafe { &*bound.cast::<Bound>() };
     let given = Arguments { env, values };
-    let answer = catch_panic(|| call(backend, &given))
-        .unwrap_or_else(|| failed(Error::internal("The call failed")));
+    let answer = catch_panic(|| call(backend, &given)).unwrap_or_else(|| {
+        failed(Error::internal(
+            "The call failed because of a bug in syncguard. Please report it",
+        ))
+    });
     // SAFETY: in a call from JavaScript a scope is open.
     unsafe { Answer::to_napi_value(env, answer) }.unwrap_or(ptr::null_mut())
 }
 
 fn not_text() -> Answer {
-    failed(Error::internal("A string was expected"))
+    failed(Error::internal(
+        "The native addon expected a string. Install syncguard again",
+    ))
 }
 
 /// The number of arguments of the call that has the most.

@@ -1,5 +1,5 @@
-//! Node's event loop as the core sees it: it watches sockets, and what they bring goes to
-//! JavaScript from the same callback.
+//! Node's event loop as a reactor. It watches sockets, and replies that follow from what they receive are
+//! delivered to JavaScript in the same callback.
 
 use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
@@ -32,8 +32,8 @@ struct NodeLoop {
     incoming: Mutex<Option<Vec<Arc<dyn Watched>>>>,
 }
 
-/// The part that stays on the loop's thread. Every handle of libuv keeps it, so that it goes with
-/// the last of them.
+/// The part that stays on the loop's thread. Every handle of libuv keeps a reference to it, so it is dropped
+/// with the last handle.
 struct Local {
     shared: Arc<NodeLoop>,
     runtime: Handle,
@@ -41,7 +41,7 @@ struct Local {
     recipient: Rc<Recipient>,
     watches: RefCell<BTreeMap<u64, Watch>>,
     next_watch: Cell<u64>,
-    /// The last field, as fields are dropped in their order: with this, the environment may end.
+    /// The last field, because fields are dropped in order: once this is dropped, the environment may end.
     _hook: CleanupHook,
 }
 
@@ -51,8 +51,8 @@ struct Watch {
 }
 
 thread_local! {
-    /// By the id of their bridge: a thread may have several. Taken out by `detach`. What is left
-    /// when the process exits without that must not be dropped: its environment may be gone.
+    /// The loops by the id of their bridge, because a thread may have several. `detach` removes them. Loops that
+    /// are left when the process exits must not be dropped, because their environment may be gone.
     static LOOPS: RefCell<ManuallyDrop<BTreeMap<u64, Rc<Local>>>> =
         const { RefCell::new(ManuallyDrop::new(BTreeMap::new())) };
 }
@@ -87,15 +87,15 @@ pub fn attach(
     Some(shared)
 }
 
-/// Closes all handles of the bridge with this id: it is not used any more, or its environment is about
-/// to end, and libuv must let go of the handles before that.
+/// Closes all handles of the bridge with this id. The bridge is not used any more, or its environment is about
+/// to end, and libuv must close the handles before that.
 pub fn detach(id: u64) {
     if let Some(local) = LOOPS.with_borrow_mut(|loops| loops.remove(&id)) {
         local.end();
     }
 }
 
-/// Does what other threads have asked this loop for.
+/// Serves the sockets that other threads have added or nudged.
 pub fn serve(id: u64) {
     if let Some(local) = LOOPS.with_borrow(|loops| loops.get(&id).cloned()) {
         local.serve();
@@ -141,7 +141,7 @@ impl Local {
         let served = catch_panic(|| {
             self.turn(|| self.serve_socket(id, event));
             let ready = self.replies_ready();
-            // Alone, a caller's next request is written when it is made.
+            // The next request of a single caller need not wait for others.
             let gathering = ready > 1;
             self.shared.gathering.store(gathering, Ordering::Relaxed);
             self.deliver(ready);
@@ -153,7 +153,7 @@ impl Local {
         });
         if served.is_none() {
             self.shared.gathering.store(false, Ordering::Relaxed);
-            // Replies may be ready that nobody was told of.
+            // Replies may be ready that JavaScript was not notified of.
             self.shared.outbox.wake();
         }
     }
@@ -162,12 +162,13 @@ impl Local {
         self.shared.outbox.queue.len()
     }
 
-    /// Not those that come meanwhile, as others want their turn.
+    /// Delivers so many replies, and not those that come in the meantime, so that other callbacks get their
+    /// turn.
     fn deliver(&self, ready: usize) {
         let outbox = &self.shared.outbox;
         self.recipient.deliver(outbox, ready, CalledFrom::EventLoop);
-        // A reply of another thread that came after the count and before the delivery woke nobody,
-        // because those before it were about to be taken.
+        // A reply of another thread that came after the count and before the delivery caused no wake-up,
+        // because the replies before it were about to be taken.
         if outbox.queue.has_unannounced() {
             outbox.wake();
         }
@@ -197,7 +198,8 @@ impl Local {
         }
     }
 
-    /// Whether the socket is still watched. Not after a panic: it may have left things undone.
+    /// Returns whether the socket is still watched. After a panic it is not, because its state may be
+    /// inconsistent.
     fn listen(&self, id: u64, interest: Option<Interest>) -> bool {
         let writable = match interest {
             Some(Interest::Read) => false,
@@ -215,7 +217,7 @@ impl Local {
         // Dropping them closes their handles.
         let watches = self.watches.take();
         let watched = watches.values().map(|watch| &watch.socket);
-        // In a turn, as this thread will not serve what it would be asked for now.
+        // In a turn, because this thread will not serve wake-ups any more.
         self.turn(|| {
             for socket in incoming.iter().chain(watched) {
                 catch_panic(|| socket.close());
@@ -225,13 +227,13 @@ impl Local {
     }
 }
 
-/// Has [`detach`] called when the environment is about to end, which then waits until this is dropped.
+/// Calls [`detach`] when the environment is about to end. The environment then waits until this is dropped.
 struct CleanupHook(sys::napi_async_cleanup_hook_handle);
 
 impl CleanupHook {
     fn new(env: Env, id: u64) -> Option<Self> {
         let mut handle = ptr::null_mut();
-        // Not a pointer: nothing has to be freed if the hook is removed before it is called.
+        // A number and not a pointer, so that nothing has to be freed if the hook is never called.
         let id = ptr::without_provenance_mut(usize::try_from(id).ok()?);
         // SAFETY: the environment lives, as it calls us.
         let status = unsafe {
@@ -243,8 +245,7 @@ impl CleanupHook {
 
 impl Drop for CleanupHook {
     fn drop(&mut self) {
-        // SAFETY: it is removed only here, on the thread of its environment, whether it was called or
-        // not: until then the environment waits.
+        // SAFETY: the hook is removed only here, on the thread of its environment, which waits for this.
         unsafe { sys::napi_remove_async_cleanup_hook(self.0) };
     }
 }

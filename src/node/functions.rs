@@ -1,8 +1,9 @@
-//! The pure parts of the core as functions.
+//! Functions without a backend.
 
 use napi_derive::napi;
 
 use super::reply;
+use crate::backend::redis::server_error;
 use crate::lock::key::KeyBudget;
 use crate::lock::{Key, LockId, hash, key};
 
@@ -44,4 +45,11 @@ pub fn make_storage_key(
         reserve_bytes: reserve_bytes as usize,
     };
     reply::now(key::storage_key(&prefix, &key, budget), reply::text)
+}
+
+/// Returns the error reply for an error of a Redis server, such as `READONLY You can't write`, which a user's
+/// own client received.
+#[napi]
+pub fn redis_error(line: String) -> String {
+    reply::error(&server_error(&line))
 }

@@ -63,18 +63,17 @@ impl JavascriptHost {
     }
 
     pub fn fire(&self, timer: u64) {
-        let Some(timer) = self
-            .timers
-            .lock()
-            .as_mut()
-            .and_then(|all| all.remove(&timer))
-        else {
+        let Some(timer) = self.take(timer) else {
             return;
         };
-        // A test may replace the timers without the clock.
+        // A test may replace the timers but not the clock.
         let early = timer.due.since(self.now());
         self.time.lock().now += early;
         let _ = timer.fired.send(());
+    }
+
+    fn take(&self, timer: u64) -> Option<Timer> {
+        self.timers.lock().as_mut()?.remove(&timer)
     }
 
     /// Drops what waits for a timer, because no timer runs out any more.
@@ -147,12 +146,7 @@ impl Drop for SetTimer {
         let Some(host) = self.host.upgrade() else {
             return;
         };
-        let removed = host
-            .timers
-            .lock()
-            .as_mut()
-            .and_then(|all| all.remove(&self.id));
-        if removed.is_some() {
+        if host.take(self.id).is_some() {
             host.outbox.message('C', &self.id.to_string());
         }
     }

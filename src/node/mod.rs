@@ -29,7 +29,6 @@ mod questions;
 mod queue;
 mod receipts;
 mod recipient;
-mod redis;
 mod reply;
 mod runtime;
 #[cfg(unix)]

@@ -113,7 +113,11 @@ fn open_backend(
             );
         }
         "sqlite" => Arc::new(sqlite::SqliteBackend::open(read(config)?)?),
-        _ => return Err(Error::invalid_argument("There is no backend of this kind")),
+        _ => {
+            return Err(Error::invalid_argument(
+                "There is no native backend of this kind",
+            ));
+        }
     };
     native(bridge, backend, system_host()?, label, serving)
 }

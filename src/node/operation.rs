@@ -107,7 +107,11 @@ impl Operations {
                 undo: Some(undo),
             })) => Some((reply, undo)),
             Some(Poll::Pending) => None,
-            None => return failed(Error::internal("The operation failed unexpectedly")),
+            None => {
+                return failed(Error::internal(
+                    "The operation failed because of a bug in syncguard. Please report it",
+                ));
+            }
         };
         let id = self.outbox.next_id();
         let pending = self.outbox.pending(id);

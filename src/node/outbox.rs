@@ -199,7 +199,9 @@ impl Drop for Pending {
     fn drop(&mut self) {
         if !self.settled {
             self.outbox.queue.forget(self.id);
-            let error = Error::internal("The operation failed unexpectedly");
+            let error = Error::internal(
+                "The operation failed because of a bug in syncguard. Please report it",
+            );
             self.outbox.post(self.id, error.into());
         }
     }

@@ -1,4 +1,4 @@
-//! Functions that Node.js, libuv or N-API call must not unwind.
+//! Catches panics: functions that Node.js, libuv or N-API call must not unwind.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

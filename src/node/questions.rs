@@ -1,4 +1,4 @@
-//! Questions of the core to JavaScript, and their answers.
+//! Questions that the core asks JavaScript, and the answers.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -42,18 +42,20 @@ impl Questions {
 
     /// Returns what asks the object that JavaScript knows by this number.
     pub fn to(self: &Arc<Self>, target: u64) -> Arc<dyn Foreign> {
-        Arc::new(Target {
-            questions: Arc::clone(self),
-            target,
-        })
+        self.target(target, false)
     }
 
-    /// The same. JavaScript keeps the object until this is dropped.
+    /// The same. JavaScript keeps the object until the result is dropped.
     pub fn to_kept(self: &Arc<Self>, target: u64) -> Arc<dyn Foreign> {
-        Arc::new(KeptTarget(Target {
+        self.target(target, true)
+    }
+
+    fn target(self: &Arc<Self>, number: u64, is_kept: bool) -> Arc<dyn Foreign> {
+        Arc::new(Target {
             questions: Arc::clone(self),
-            target,
-        }))
+            number,
+            is_kept,
+        })
     }
 
     pub fn answer(&self, question: u64, ok: bool, json: &str) {
@@ -65,7 +67,11 @@ impl Questions {
         else {
             return;
         };
-        let unreadable = || Error::internal("The answer of the program could not be read");
+        let unreadable = || {
+            Error::internal(
+                "JavaScript answered a question of the native addon in an unknown form. Install syncguard again",
+            )
+        };
         let result = if ok {
             serde_json::from_str(json).map_err(|_| unreadable())
         } else {
@@ -98,7 +104,8 @@ impl Questions {
 
 struct Target {
     questions: Arc<Questions>,
-    target: u64,
+    number: u64,
+    is_kept: bool,
 }
 
 impl Foreign for Target {
@@ -108,26 +115,24 @@ impl Foreign for Target {
         if let Some(open) = self.questions.open.lock().as_mut() {
             open.insert(id, answer);
         }
-        let text = format!("{id},{},{question}", self.target);
+        let text = format!("{id},{},{question}", self.number);
         self.questions.outbox.message('Q', &text);
         Box::pin(async move {
-            let gone = || Err(Error::internal("The JavaScript context has ended"));
+            let gone = || {
+                Err(Error::internal(
+                    "The JavaScript context ended before the operation did",
+                ))
+            };
             answered.await.unwrap_or_else(|_| gone())
         })
     }
 }
 
-struct KeptTarget(Target);
-
-impl Foreign for KeptTarget {
-    fn ask(&self, question: Value) -> BoxFuture<'static, Result<Value>> {
-        self.0.ask(question)
-    }
-}
-
-impl Drop for KeptTarget {
+impl Drop for Target {
     fn drop(&mut self) {
-        let outbox = &self.0.questions.outbox;
-        outbox.message('D', &self.0.target.to_string());
+        if self.is_kept {
+            let outbox = &self.questions.outbox;
+            outbox.message('D', &self.number.to_string());
+        }
     }
 }

@@ -22,8 +22,8 @@ pub(super) const CELLS: usize = FIRST + ROOM;
 /// The shared memory: `COUNT`, `RETURNED`, then ids. See `confirm` in `js/native/bridge.js`.
 pub(super) struct Receipts(NonNull<f64>);
 
-// SAFETY: it is used only on the JavaScript thread, which writes there too. Whoever drops the
-// `Outbox` does not look at it.
+// SAFETY: it is used only on the JavaScript thread, which writes there too. Dropping the `Outbox` on another
+// thread does not access the memory.
 unsafe impl Send for Receipts {}
 
 /// What JavaScript has confirmed.
@@ -90,7 +90,9 @@ impl Shared {
         };
         match NonNull::new(cells.cast()) {
             Some(cells) if status == Status::napi_ok => Ok((Self { env, buffer }, Receipts(cells))),
-            _ => Err(napi::Error::from_reason("No memory could be shared")),
+            _ => Err(napi::Error::from_reason(
+                "The memory for receipts cannot be created",
+            )),
         }
     }
 

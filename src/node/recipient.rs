@@ -115,7 +115,9 @@ impl Recipient {
             outbox.expect_receipt(id, unclaimed);
             return Some([number, value]);
         }
-        let error = reply::error(&Error::internal("The reply could not be passed on"));
+        let error = reply::error(&Error::internal(
+            "The reply could not be passed to JavaScript, which may be out of memory",
+        ));
         // SAFETY: as above.
         let value = unsafe { String::to_napi_value(env, error) };
         Some([number, value.ok()?])

@@ -1,4 +1,4 @@
-//! The threads that do the I/O, shared by all JavaScript contexts of the process.
+//! The I/O threads, which all JavaScript contexts of the process share.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -8,7 +8,8 @@ use tokio::runtime::{Builder, Runtime};
 use crate::client::system::SystemHost;
 use crate::error::{Error, Result};
 
-/// Started at the first use and never stopped: an operation may outlive the context that began it.
+/// Returns the runtime. It starts on first use and never stops, because an operation may outlive the context
+/// that started it.
 pub(super) fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<io::Result<Runtime>> = OnceLock::new();
     RUNTIME
@@ -22,10 +23,10 @@ pub(super) fn runtime() -> Result<&'static Runtime> {
             threads.enable_all().build()
         })
         .as_ref()
-        .map_err(|error| Error::internal("The system refuses to start a thread").cause(error))
+        .map_err(|error| Error::internal("The system refuses to start a thread, so that no I/O is possible. Check the limits of the process").cause(error))
 }
 
-/// The host that all backends share, except those that use JavaScript's time.
+/// Returns the host that all backends share, except those that use JavaScript's time.
 pub(super) fn system_host() -> Result<Arc<SystemHost>> {
     static HOST: OnceLock<Arc<SystemHost>> = OnceLock::new();
     let handle = runtime()?.handle();

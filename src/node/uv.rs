@@ -1,4 +1,4 @@
-//! libuv as Node.js exports it: what it takes to watch a socket on the JavaScript thread.
+//! Watches sockets on the JavaScript thread, with the functions of libuv that Node.js exports.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -18,7 +18,7 @@ mod tests;
 const UV_POLL: c_int = 8;
 const UV_READABLE: c_int = 1;
 const UV_WRITABLE: c_int = 2;
-/// Far more than any version of libuv needs for a handle.
+/// Far more bytes than any version of libuv needs for a handle.
 const LARGEST_HANDLE: usize = 1 << 12;
 
 pub type Loop = *mut c_void;
@@ -49,13 +49,12 @@ fn library() -> Option<Library> {
 #[cfg(test)]
 use tests::library;
 
-/// Whether the program is Node.js itself. Others export libuv's functions too, for addons that are
-/// linked to them, without a loop of libuv behind them: Bun ends the process when one is called,
-/// and Deno's do not know our handles. Nothing that an addon may call tells them apart, as they
-/// imitate it. `node::Start(int, char**)` is what a program calls to become Node.js, and only Node.js
-/// has it.
+/// Returns whether the program is Node.js itself. Bun and Deno export libuv's functions too, for addons that
+/// are linked to them, but have no loop of libuv behind them: Bun ends the process if one is called, and
+/// Deno's do not know our handles. They imitate everything that an addon may call. Only Node.js exports
+/// `node::Start(int, char**)`, which a program calls to become Node.js.
 fn is_node(program: &Library) -> bool {
-    // SAFETY: it is looked up, never called.
+    // SAFETY: the symbol is looked up, never called.
     unsafe { program.get::<*const c_void>(b"_ZN4node5StartEiPPc\0") }.is_ok()
 }
 
@@ -63,8 +62,8 @@ impl Uv {
     fn load(library: Library) -> Option<Self> {
         macro_rules! function {
             ($name:literal) => {
-                // SAFETY: the library has libuv, and the fields have libuv's own signatures,
-                // which are stable for all of version 1.
+                // SAFETY: the library contains libuv, and the fields have libuv's own signatures, which are
+                // stable in version 1.
                 *unsafe { library.get(concat!($name, "\0").as_bytes()) }.ok()?
             };
         }
@@ -85,26 +84,26 @@ pub fn is_available() -> bool {
     UV.is_some()
 }
 
-/// A socket under watch until this is dropped. The pointer binds it to the thread of its loop.
+/// Watches a socket until this is dropped. The pointer in it keeps it on the thread of its loop.
 pub struct Poll {
     uv: &'static Uv,
     handle: Handle,
     writable: Cell<bool>,
 }
 
-/// What a handle needs and carries, until libuv has let go of it.
+/// The data of a handle, until libuv has closed it.
 struct Data {
-    /// The handle: a boxed slice, as only libuv knows its size.
+    /// The memory of the handle. It is a boxed slice, because only libuv knows the size.
     memory: *mut [u128],
-    /// Open as long as libuv knows its number.
+    /// Kept open while libuv uses its file descriptor.
     _socket: Arc<TcpStream>,
     on_event: Rc<dyn Fn(Event)>,
 }
 
 impl Poll {
-    /// Calls `on_event` when the socket can be read or is broken, and when it can be written if
-    /// that is asked for. Does not keep the program running. `on_event` is dropped when libuv has
-    /// let go of the handle. None if libuv refuses the socket.
+    /// Calls `on_event` when the socket can be read or is broken, and, if [`listen`](Self::listen) asks for it,
+    /// when it can be written. Does not keep the program running. `on_event` is dropped when libuv has closed
+    /// the handle. None if libuv refuses the socket.
     ///
     /// # Safety
     /// `uv_loop` must be a loop of libuv that runs on this thread only, and must not end before
@@ -150,7 +149,7 @@ impl Poll {
         poll.start().then_some(poll)
     }
 
-    /// Sets whether to wait for writing too. Returns whether libuv goes on watching.
+    /// Sets whether to wait until the socket can be written too. Returns whether libuv still watches it.
     pub fn listen(&self, writable: bool) -> bool {
         self.writable.replace(writable) == writable || self.start()
     }
