@@ -4,11 +4,15 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { basename } from "node:path";
 
-const ELF_64_BIT_LITTLE_ENDIAN = "7f454c460201";
-const HEADER_BYTES = 64;
-const PROGRAM_HEADER_BYTES = 56;
+/** The format of an executable, for 64 bits and little endian. */
+const ELF = {
+  magic: "7f454c460201",
+  headerBytes: 64,
+  programHeaderBytes: 56,
+  /** The type of the program header that names the dynamic linker. */
+  interpreter: 3,
+};
 const MAX_PROGRAM_HEADERS = 64;
-const PT_INTERP = 3;
 const MAX_PATH_BYTES = 4096;
 
 /** @returns {"gnu" | "musl" | undefined} undefined if it cannot be told */
@@ -35,12 +39,12 @@ export function linkerOf(executable) {
   let file;
   try {
     file = openSync(executable, "r");
-    const header = read(file, HEADER_BYTES, 0);
-    if (header.toString("hex", 0, 6) !== ELF_64_BIT_LITTLE_ENDIAN) return undefined;
+    const header = read(file, ELF.headerBytes, 0);
+    if (header.toString("hex", 0, 6) !== ELF.magic) return undefined;
     const count = Math.min(header.readUInt16LE(56), MAX_PROGRAM_HEADERS);
-    const table = read(file, count * PROGRAM_HEADER_BYTES, header.readBigUInt64LE(32));
-    for (let at = 0; at < table.length; at += PROGRAM_HEADER_BYTES) {
-      if (table.readUInt32LE(at) !== PT_INTERP) continue;
+    const table = read(file, count * ELF.programHeaderBytes, header.readBigUInt64LE(32));
+    for (let at = 0; at < table.length; at += ELF.programHeaderBytes) {
+      if (table.readUInt32LE(at) !== ELF.interpreter) continue;
       const length = Math.min(Number(table.readBigUInt64LE(at + 32)), MAX_PATH_BYTES);
       return read(file, length, table.readBigUInt64LE(at + 8))
         .toString("latin1")
