@@ -24,18 +24,32 @@ pub(super) struct FirstHeartbeats {
     earlier: Notify,
 }
 
+impl FirstHeartbeats {
+    /// Makes a change that the timer sees either completely or not at all.
+    pub fn while_stopped<T>(&self, change: impl FnOnce() -> T) -> T {
+        let _wakes_at = self.wakes_at.lock();
+        change()
+    }
+}
+
 impl Client {
-    /// Starts the hold's task when the hold first needs it. The hold is already in the registry.
+    /// Starts the hold's task when the hold first needs it. To be called whenever that may have become
+    /// earlier. The hold is already in the registry.
     pub(super) fn keep_when_due(self: &Arc<Self>, hold: &Arc<Hold>) {
         if hold.is_kept() {
             return;
         }
+        let mut wakes_at = self.first_heartbeats.wakes_at.lock();
+        if !hold.needs_keeper() {
+            return;
+        }
         if !self.host.may_oversleep() {
+            drop(wakes_at);
             return self.keep(hold);
         }
-        let mut wakes_at = self.first_heartbeats.wakes_at.lock();
+        let due = hold.needs_keeper_at();
         match *wakes_at {
-            Some(at) if at <= hold.first_due => return,
+            Some(at) if at <= due => return,
             Some(_) => self.first_heartbeats.earlier.notify_one(),
             None => {
                 let heartbeats = Arc::clone(&self.first_heartbeats);
@@ -44,7 +58,7 @@ impl Client {
                     .spawn(Box::pin(start_when_due(heartbeats, client, host)));
             }
         }
-        *wakes_at = Some(hold.first_due);
+        *wakes_at = Some(due);
     }
 
     /// Starts the tasks of the holds that are due now. Returns when the next one is due.
@@ -57,10 +71,11 @@ impl Client {
             if !hold.needs_keeper() || hold.is_kept() {
                 continue;
             }
-            if hold.first_due <= limit {
+            let due = hold.needs_keeper_at();
+            if due <= limit {
                 self.keep(&hold);
             } else {
-                next = Some(next.map_or(hold.first_due, |at: Moment| at.min(hold.first_due)));
+                next = Some(next.map_or(due, |at: Moment| at.min(due)));
             }
         }
         *wakes_at = next;

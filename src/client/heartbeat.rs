@@ -32,7 +32,7 @@ impl Client {
         if let Some(hold) = hold.as_ref().filter(|hold| hold.needs_keeper()) {
             self.keep(hold);
         }
-        let extended = self.extend_once(lock_id, ttl, hold.as_deref()).await?;
+        let extended = self.extend_once(lock_id, ttl, hold.as_ref()).await?;
         if extended.is_err()
             && let Some(hold) = hold
         {
@@ -43,10 +43,10 @@ impl Client {
 
     /// `hold` is the hold of this lock, if this client has one.
     async fn extend_once(
-        &self,
+        self: &Arc<Self>,
         lock_id: LockId,
         ttl: Ttl,
-        hold: Option<&Hold>,
+        hold: Option<&Arc<Hold>>,
     ) -> Result<Result<Extension, Miss>> {
         // One extension at a time: otherwise the answer to an earlier one could be taken for the last.
         let _extending = match hold {
@@ -64,6 +64,7 @@ impl Client {
         let valid_until = self.host.now() + ttl.duration();
         if let Some(hold) = hold {
             hold.note_extension_request(ttl, valid_until);
+            self.keep_when_due(hold);
         }
         match self.backend.extend(lock_id, ttl).await? {
             ExtendOutcome::Extended { expires_at_ms } => {

@@ -63,7 +63,7 @@ pub struct Hold {
     pub(super) granted_at: Moment,
     /// Until when a release leaves the lock to expire.
     pub(super) min_hold_until: Option<Moment>,
-    /// When the hold first needs its task: for the first heartbeat, or to be given up.
+    /// When the first heartbeat is due, or the lock is given up.
     pub(super) first_due: Moment,
     expires_at_ms: AtomicU64,
     /// A [`Moment`] in nanoseconds.
@@ -124,6 +124,11 @@ impl Hold {
     /// Whether the hold needs a task while it lasts: for heartbeats, or to watch its deadline.
     pub(super) fn needs_keeper(&self) -> bool {
         self.policy.auto_extend || self.policy.max_hold.is_some() || self.listener.get().is_some()
+    }
+
+    /// When the hold first needs its task, if it does.
+    pub(super) fn needs_keeper_at(&self) -> Moment {
+        self.first_due.min(self.valid_until())
     }
 
     pub(super) fn is_kept(&self) -> bool {
@@ -260,7 +265,10 @@ impl Client {
     /// Calls `listener` for each event of the hold from now on. Whether the lock has been lost before
     /// this call is told by [`lost`](Self::lost).
     pub fn listen(self: &Arc<Self>, hold: &Arc<Hold>, listener: Listener) {
-        if hold.listener.set(listener).is_ok() {
+        let is_new = self
+            .first_heartbeats
+            .while_stopped(|| hold.listener.set(listener).is_ok());
+        if is_new {
             self.keep_when_due(hold);
         }
     }

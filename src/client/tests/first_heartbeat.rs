@@ -42,6 +42,23 @@ async fn a_listener_needs_no_task_either_and_is_told_of_the_loss() {
     assert_eq!(lost.try_recv().unwrap().code, ErrorCode::LockLost);
 }
 
+/// The shared timer was last set before the extension made the deadline earlier.
+#[tokio::test(start_paused = true)]
+async fn a_listener_is_told_of_a_deadline_that_was_moved_earlier() {
+    for listens_first in [true, false] {
+        let client = client(MemoryBackend::new());
+        let held = hold(&client, ttl(30_000), None).await.unwrap().unwrap();
+        let early = listens_first.then(|| listen(&client, &held));
+        let extended = client.extend(held.lock_id, ttl(1000)).await.unwrap();
+        assert!(extended.is_ok());
+        let mut lost = early.unwrap_or_else(|| listen(&client, &held));
+        sleep(Duration::from_millis(900)).await;
+        assert!(lost.try_recv().is_err());
+        sleep(Duration::from_millis(200)).await;
+        assert_eq!(lost.try_recv().unwrap().code, ErrorCode::LockLost);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_hold_gets_its_heartbeats_in_time() {
     let client = client(MemoryBackend::new());
