@@ -73,7 +73,7 @@ test("the tarballs contain all needed files and no others", () => {
   }
   const strange = files.filter(
     (file) =>
-      !/^(dist\/(.+\.m?js|.+\.d\.m?ts)|docs\/.+\.(md|json|svg)|src\/.+\/schema\.sql|package\.json|[A-Z]+(\.md)?)$/.test(
+      !/^(dist\/(.+\.m?js|.+\.d\.m?ts)|docs\/.+\.(md|json|svg)|examples\/.+\.(md|mjs)|src\/.+\/schema\.sql|package\.json|[A-Z]+(\.md)?)$/.test(
         file,
       ),
   );
@@ -103,7 +103,7 @@ test("every entry point of the package is in the tarball", () => {
 test("links in the tarball's documents lead to files in the tarball", () => {
   const { files } = packed;
   const links = files
-    .filter((file) => /^(README|docs\/.+)\.md$/.test(file))
+    .filter((file) => /^(README|docs\/.+|examples\/.+)\.md$/.test(file))
     .flatMap((file) => {
       const markdown = readFileSync(join(app, "node_modules/syncguard", file), "utf8");
       const found = [...markdown.matchAll(/\]\((?!https?:|#)([^)#]+)/g)];

@@ -11,15 +11,16 @@ const addonStamp = join(root, "target", "addon.stamp");
 const bundleStamp = join(root, "target", "bundle.stamp");
 
 /**
- * Prepares everything, or everything but the addon. Reports missing programs before any work starts.
- * `tests` means that the Rust tests follow, and should be compiled together with the addon.
+ * Prepares everything, or everything but the addon or the bundle. Reports missing programs before any
+ * work starts. `tests` means that the Rust tests follow, and should be compiled together with the
+ * addon.
  */
-export async function setUp({ release = true, addon = true, tests = false } = {}) {
+export async function setUp({ release = true, addon = true, bundle = true, tests = false } = {}) {
   requireNode();
   if (addon && !addonIsCurrent(release)) requireCargo();
   await ensureDependencies();
   if (addon) await ensureAddon({ release, tests });
-  await ensureBundle();
+  if (bundle) await ensureBundle();
 }
 
 /** Runs `npm ci` unless node_modules already matches the lock file. */

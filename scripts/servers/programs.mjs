@@ -20,13 +20,14 @@ const packages = {
   pgbouncer: { debian: "pgbouncer", brew: "pgbouncer" },
   openssl: { debian: "openssl", brew: "openssl" },
   faketime: { debian: "faketime", brew: "libfaketime" },
+  chromium: { debian: "chromium" }, // on macOS, Chrome does
   [libuv]: { debian: "libuv1", brew: "libuv" },
   ...(nssWrapper && { [nssWrapper]: { debian: "libnss-wrapper" } }),
 };
 
 /** Returns every package that the tests need, by its name in `"debian"` or `"brew"`. */
 export function packageNames(system) {
-  return [...new Set(Object.values(packages).map((names) => names[system]))];
+  return [...new Set(Object.values(packages).flatMap((names) => names[system] ?? []))];
 }
 
 /** Returns the path of a program, and installs it first if possible. */

@@ -1,0 +1,108 @@
+import { copyFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { defineConfig } from "vitepress";
+import { slugOf } from "../../scripts/docs/files.mjs";
+import { generate, SOURCES } from "../../scripts/docs/generate.mjs";
+import { writeTexts } from "../../scripts/docs/llms.mjs";
+import { DOWNLOADS, forSite } from "../../scripts/docs/markdown.mjs";
+import { SECTIONS } from "../../scripts/docs/navigation.mjs";
+import { describeProject } from "../../scripts/docs/repository.mjs";
+import { root } from "../../scripts/lib/run.mjs";
+
+const project = describeProject();
+const title = "SyncGuard";
+const description =
+  "Distributed locks with fencing tokens for Node.js: on Redis, PostgreSQL, Firestore, SQLite and memory.";
+
+/** Where the text of a page comes from, as a path in the repository. */
+const sourceOf = ({ frontmatter, filePath }) => frontmatter.source ?? `docs/${filePath}`;
+
+/** Generates the pages again when a file that they are made from changes. */
+const regenerate = {
+  name: "syncguard-docs",
+  configureServer({ watcher }) {
+    const sources = SOURCES.map((name) => join(root, name));
+    watcher.add(sources);
+    watcher.on("change", (file) => {
+      if (sources.some((source) => file.startsWith(source))) generate();
+    });
+  },
+};
+
+export default defineConfig({
+  lang: "en",
+  title,
+  description,
+  base: project.base,
+  cleanUrls: true,
+  lastUpdated: false,
+  outDir: "../target/docs/site",
+  cacheDir: "../target/docs/cache",
+  rewrites: { "generated/:path*": ":path*" },
+  ...(project.origin && { sitemap: { hostname: `${project.origin}${project.base}` } }),
+  head: [
+    ["link", { rel: "icon", type: "image/svg+xml", href: `${project.base}logo.svg` }],
+    ["meta", { name: "theme-color", content: "#1f6feb" }],
+  ],
+  transformHead({ page, pageData }) {
+    if (!project.origin || pageData.isNotFound) return [];
+    const path = page.replace(/^generated\//, "").replace(/(^|\/)index\.md$|\.md$/, "$1");
+    return [["link", { rel: "canonical", href: `${project.origin}${project.base}${path}` }]];
+  },
+  async buildEnd({ outDir }) {
+    writeTexts(outDir, { title, description, project });
+    for (const file of DOWNLOADS) copyFileSync(join(root, file), join(outDir, basename(file)));
+  },
+  markdown: {
+    anchor: { slugify: slugOf },
+    toc: { slugify: slugOf },
+    headers: { slugify: slugOf },
+    // Languages that the highlighter does not know are shown as they are.
+    languageAlias: { dockerfile: "docker", conf: "ini" },
+    config: (md) => forSite(md, project),
+  },
+  vite: {
+    plugins: [regenerate],
+    build: { chunkSizeWarningLimit: 2_000 },
+    // Pictures and results of the benchmarks are outside of docs/.
+    server: { fs: { allow: [root] } },
+  },
+  themeConfig: {
+    logo: "/logo.svg",
+    nav: [
+      { text: "Start", link: "/start/why", activeMatch: "^/start/" },
+      { text: "Guides", link: "/guides/choosing-a-backend", activeMatch: "^/guides/" },
+      { text: "Migrate", link: "/migrate/redlock", activeMatch: "^/migrate/" },
+      { text: "Reference", link: "/reference/", activeMatch: "^/reference/" },
+      { text: "Comparison", link: "/about/comparison" },
+    ],
+    sidebar: SECTIONS.map(({ text, open = false, pages }) => ({
+      text,
+      collapsed: !open,
+      items: pages.map(([page, label]) => ({ text: label, link: `/${page}` })),
+    })),
+    outline: { level: [2, 3], label: "On this page" },
+    search: {
+      provider: "local",
+      options: {
+        detailedView: true,
+        miniSearch: {
+          searchOptions: {
+            // People look for a task before they look for a decision or a requirement.
+            boostDocument: (id) =>
+              /\/(start|guides)\//.test(id) ? 3 : /\/(adr|conformance|about)/.test(id) ? 0.3 : 1,
+          },
+        },
+      },
+    },
+    ...(project.web && {
+      editLink: {
+        text: "Edit this page",
+        pattern: (page) => project.editUrl(sourceOf(page)),
+      },
+      socialLinks: [{ icon: "github", link: project.web, ariaLabel: "The repository" }],
+    }),
+    docFooter: { prev: "Previous", next: "Next" },
+    footer: { message: "MIT License" },
+  },
+});
