@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
@@ -96,25 +98,22 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|cause| Error::internal("TLS is not available").cause(cause))?;
-        let builder = if self.options.reject_unauthorized == Some(false) {
+        let accepts_any = self.options.reject_unauthorized == Some(false);
+        let builder = if accepts_any || self.options.any_host {
+            let algorithms = provider.signature_verification_algorithms;
+            let chain = if accepts_any {
+                None
+            } else {
+                let roots = self.roots()?.into();
+                let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider);
+                Some(verifier.build().map_err(|cause| invalid("ca", cause))?)
+            };
+            let verifier = Arc::new(Lenient { chain, algorithms });
             builder
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+                .with_custom_certificate_verifier(verifier)
         } else {
-            let roots = match &self.roots {
-                Some(roots) => roots.clone(),
-                None => system_roots()?,
-            };
-            if self.options.any_host {
-                let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), provider)
-                    .build()
-                    .map_err(|cause| invalid("ca", cause))?;
-                builder
-                    .dangerous()
-                    .with_custom_certificate_verifier(Arc::new(AnyHost(verifier)))
-            } else {
-                builder.with_root_certificates(roots)
-            }
+            builder.with_root_certificates(self.roots()?)
         };
         Ok(match self.identity()? {
             Some((chain, key)) => builder
@@ -122,6 +121,10 @@ impl Tls {
                 .map_err(|cause| invalid("cert and key", cause))?,
             None => builder.with_no_client_auth(),
         })
+    }
+
+    fn roots(&self) -> Result<RootCertStore> {
+        self.roots.clone().map_or_else(system_roots, Ok)
     }
 
     fn identity(&self) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>> {
@@ -190,52 +193,16 @@ fn invalid(option: &str, cause: impl ToString) -> Error {
     Error::invalid_argument(format!("tls.{option} cannot be used")).cause(cause)
 }
 
-/// For `rejectUnauthorized: false`: accepts any certificate whose private key the server has.
+/// Verifies less than rustls does: everything but the name, or nothing but that the server has the
+/// certificate's private key.
 #[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct Lenient {
+    /// None accepts any certificate, for `rejectUnauthorized: false`.
+    chain: Option<Arc<WebPkiServerVerifier>>,
+    algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// Verifies everything but the name. A wrong name is only reported if the chain is valid.
-#[derive(Debug)]
-struct AnyHost(Arc<WebPkiServerVerifier>);
-
-impl ServerCertVerifier for AnyHost {
+impl ServerCertVerifier for Lenient {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -244,8 +211,11 @@ impl ServerCertVerifier for AnyHost {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let verified = (self.0).verify_server_cert(certificate, intermediates, name, ocsp, now);
-        match verified {
+        let Some(chain) = &self.chain else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        // A wrong name is only reported if the chain is valid.
+        match chain.verify_server_cert(certificate, intermediates, name, ocsp, now) {
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -259,8 +229,7 @@ impl ServerCertVerifier for AnyHost {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0
-            .verify_tls12_signature(message, certificate, signature)
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -269,17 +238,18 @@ impl ServerCertVerifier for AnyHost {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0
-            .verify_tls13_signature(message, certificate, signature)
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.algorithms.supported_schemes()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rustls::crypto::CryptoProvider;
+
     use super::*;
     use crate::error::ErrorCode;
 
