@@ -3,7 +3,7 @@
 import { BAD_TTL, invalidArgument, LockError, replyError, thrownBehind } from "../base/errors.js";
 import { offAbort, onAbort, reasonOf } from "../base/signal.js";
 import { isTraced, startTrace } from "../native/tracing.js";
-import { extendLock } from "../native/operations.js";
+import { extendLock } from "../native/handle.js";
 import { isAwaited, listen, settled, takeAlong, unlisten } from "../native/bridge.js";
 import { BEAT, ERROR, readReleased, UNSURE } from "../native/replies.js";
 

@@ -18,9 +18,8 @@ import { checkSignal } from "../base/signal.js";
 import { isTraced, startTrace, traced } from "./tracing.js";
 import { contended, rememberHooks } from "../base/handle.js";
 import { knowNative } from "./engine.js";
-import { GrantedHandle } from "./handle.js";
+import { extendLock, GrantedHandle, releaseLock } from "./handle.js";
 import { openNative } from "./open.js";
-import { extendLock, releaseLock, rememberName } from "./operations.js";
 import { unregisterOnGc } from "./questions.js";
 import { ACQUIRED, ERROR, INFO, LOCKED, NO, readGrant, readInfo, YES } from "./replies.js";
 
@@ -62,7 +61,7 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
   // Tied to the native object, because a held lock keeps only that alive, not the backend.
   if (target !== undefined) unregisterOnGc(native, target);
   const name = { backend: capabilities.backend };
-  rememberName(native, name);
+  const origin = { native, hooks, name };
 
   /** @param {any} opts */
   function acquire(opts) {
@@ -92,7 +91,7 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
     if (tag !== ACQUIRED) throw replyError(reply, { key });
     const id = isPending ? started : returnedId();
     if (id !== 0) confirmOnReturn(id);
-    return new GrantedHandle(native, readGrant(reply, key), key, hooks);
+    return new GrantedHandle(origin, readGrant(reply, key), key);
   }
 
   /** @param {any} opts */

@@ -1,28 +1,66 @@
-// The result of acquire() on a native backend: the lock's data with the methods of a handle.
+// A lock of a native backend: its release, its extension, and the result of acquire() with the methods of
+// a handle.
 
-import { LockError } from "../base/errors.js";
+import { BAD_TTL, invalidArgument, LockError } from "../base/errors.js";
 import { Disposal } from "../base/handle.js";
+import { checkSignal } from "../base/signal.js";
+import { answer, listen, unlisten } from "./bridge.js";
+import { readExtended, readReleased } from "./replies.js";
 import { isTraced, traced } from "./tracing.js";
-import { extendLock, nameOf, releaseLock } from "./operations.js";
-import { listen, unlisten } from "./bridge.js";
 
 /** @import { BackendHooks } from "../../index.js" */
 /** @typedef {import("./bridge.js").NativeBackend} NativeBackend */
 
+/**
+ * Where a lock was acquired.
+ * @typedef {object} Origin
+ * @property {NativeBackend} native
+ * @property {BackendHooks} hooks
+ * @property {{ backend: string | undefined }} name in traces
+ */
+
 const { asyncDispose } = Symbol;
+
+/**
+ * @param {NativeBackend} native
+ * @param {string} lockId
+ * @param {string | null} key wakes a waiter of this process, if given
+ * @param {AbortSignal} [signal]
+ */
+export async function releaseLock(native, lockId, key, signal) {
+  if (signal !== undefined) checkSignal(signal);
+  let reply = native.release(lockId, key);
+  if (typeof reply !== "string") reply = await answer(native, reply, signal, { lockId });
+  return readReleased(reply, { lockId });
+}
+
+/**
+ * @param {NativeBackend} native
+ * @param {string} lockId
+ * @param {number} ttlMs
+ * @param {AbortSignal} [signal]
+ * @param {(validUntil: number) => void} [onValid]
+ */
+export async function extendLock(native, lockId, ttlMs, signal, onValid) {
+  if (typeof ttlMs !== "number") throw invalidArgument(BAD_TTL);
+  if (signal !== undefined) checkSignal(signal);
+  let reply = native.extend(lockId, ttlMs);
+  if (typeof reply !== "string") reply = await answer(native, reply, signal, { lockId });
+  return readExtended(reply, { lockId }, onValid);
+}
 
 /** The state behind a handle: how its lock is released, and until when it is certainly held. */
 class Granted extends Disposal {
   /**
-   * @param {NativeBackend} native
+   * @param {Origin} origin
    * @param {string} lockId
    * @param {string} validUntil
    * @param {string} key
-   * @param {BackendHooks} hooks
    */
-  constructor(native, lockId, validUntil, key, hooks) {
-    super(lockId, key, hooks);
-    this.native = native;
+  constructor(origin, lockId, validUntil, key) {
+    super(lockId, key, origin.hooks);
+    this.native = origin.native;
+    this.name = origin.name;
     /** Until when the lock is certainly held, by the native side's clock. Parsed on first use.
      * @type {string | number} */
     this.validUntil = validUntil;
@@ -36,7 +74,7 @@ class Granted extends Disposal {
     if (this.alarm !== 0) this.silence();
     const { native, lockId, key } = this;
     if (!isTraced("release")) return releaseLock(native, lockId, key, signal);
-    return traced("release", key, lockId, nameOf(native), () =>
+    return traced("release", key, lockId, this.name, () =>
       releaseLock(native, lockId, key, signal),
     );
   }
@@ -48,7 +86,7 @@ class Granted extends Disposal {
   extend(ttlMs, signal) {
     const { native, lockId, key } = this;
     if (!isTraced("extend")) return this.extendLock(ttlMs, signal);
-    return traced("extend", key, lockId, nameOf(native), () => this.extendLock(ttlMs, signal));
+    return traced("extend", key, lockId, this.name, () => this.extendLock(ttlMs, signal));
   }
 
   /**
@@ -118,13 +156,12 @@ export class GrantedHandle {
   #granted;
 
   /**
-   * @param {NativeBackend} native
+   * @param {Origin} origin
    * @param {{ lockId: string, expiresAtMs: number, fence: string, rest: string }} grant
    * @param {string} key
-   * @param {BackendHooks} hooks
    */
-  constructor(native, { lockId, expiresAtMs, fence, rest }, key, hooks) {
-    const granted = new Granted(native, lockId, rest, key, hooks);
+  constructor(origin, { lockId, expiresAtMs, fence, rest }, key) {
+    const granted = new Granted(origin, lockId, rest, key);
     this.#granted = granted;
     this.ok = /** @type {const} */ (true);
     this.lockId = lockId;
