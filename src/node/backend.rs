@@ -55,22 +55,18 @@ impl NativeBackend {
     #[napi]
     pub fn extend(&self, lock_id: String, ttl_ms: f64) -> Answer {
         checked(id_and_ttl(&lock_id, ttl_ms), |(lock_id, ttl)| {
-            let client = Arc::clone(&self.client);
-            self.start_single(
-                async move { reply::of(client.extend(lock_id, ttl).await, reply::extended).into() },
-                None,
-            )
+            self.call(reply::extended, move |client| async move {
+                client.extend(lock_id, ttl).await
+            })
         })
     }
 
     #[napi]
     pub fn is_locked(&self, key: String) -> Answer {
         checked(Key::new(&key), |key| {
-            let client = Arc::clone(&self.client);
-            self.start_single(
-                async move { reply::of(client.is_locked(&key).await, reply::boolean).into() },
-                None,
-            )
+            self.call(reply::boolean, |client| async move {
+                client.is_locked(&key).await
+            })
         })
     }
 
@@ -87,43 +83,33 @@ impl NativeBackend {
     }
 
     fn lookup(&self, query: LookupQuery) -> Answer {
-        let client = Arc::clone(&self.client);
-        self.start_single(
-            async move { reply::of(client.lookup(&query).await, reply::found).into() },
-            None,
+        self.call(
+            reply::found,
+            |client| async move { client.lookup(&query).await },
         )
     }
 
     /// Lists a page of the live locks.
     #[napi]
     pub fn list(&self, after: Option<String>, limit: u32) -> Answer {
-        let client = Arc::clone(&self.client);
-        let list = async move {
-            let page = client.list(after.as_deref(), limit as usize).await;
-            reply::of(page, reply::page).into()
-        };
-        self.start_single(list, None)
+        self.call(reply::page, move |client| async move {
+            client.list(after.as_deref(), limit as usize).await
+        })
     }
 
     #[napi]
     pub fn force_release(&self, key: String) -> Answer {
         checked(Key::new(&key), |key| {
-            let client = Arc::clone(&self.client);
-            self.start_single(
-                async move { reply::of(client.force_release(&key).await, reply::boolean).into() },
-                None,
-            )
+            self.call(reply::boolean, |client| async move {
+                client.force_release(&key).await
+            })
         })
     }
 
     /// Describes the store.
     #[napi]
     pub fn report(&self) -> Answer {
-        let client = Arc::clone(&self.client);
-        self.start_single(
-            async move { reply::of(client.report().await, reply::report).into() },
-            None,
-        )
+        self.call(reply::report, |client| async move { client.report().await })
     }
 
     /// Whether waiters are notified of a release.
@@ -144,7 +130,7 @@ impl NativeBackend {
         let id = self.outbox.next_id();
         let pending = self.outbox.pending(id);
         let cancel = CancellationToken::new();
-        self.outbox.start(id, cancel.clone());
+        self.outbox.queue.start(id, cancel.clone());
         let moment = Moment::after_start(milliseconds(at_ms));
         self.here(|| {
             let ringing = self.client.host().sleep_until(moment);
@@ -175,7 +161,7 @@ impl NativeBackend {
     /// Cancels the operation. A lock that it acquires is released.
     #[napi]
     pub fn cancel(&self, id: f64) {
-        self.here(|| self.outbox.cancel(id as u64));
+        self.here(|| self.outbox.queue.cancel(id as u64));
     }
 
     /// Returns the SQL that `setup` runs. Null if the store needs none.

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 use napi::Env;
 use napi::bindgen_prelude::{Either, Function, JsValue, Unknown};
@@ -13,12 +13,12 @@ use napi_derive::napi;
 use tokio::runtime::Handle;
 
 use super::environment::Environment;
+#[cfg(unix)]
 use super::event_loop;
 use super::host::JavascriptHost;
-use super::outbox::Outbox;
+use super::outbox::{Outbox, ROOM, SharedMemory};
 use super::panics::catch_panic;
 use super::questions::Questions;
-use super::receipts::{ROOM, Shared};
 use super::recipient::{CalledFrom, Recipient};
 use super::runtime::runtime;
 use crate::net::event_loop::EventLoop;
@@ -37,7 +37,7 @@ pub struct Bridge {
     pub(super) host: Arc<JavascriptHost>,
     pub(super) environment: Arc<Environment>,
     runtime: Handle,
-    receipts: Shared,
+    receipts: SharedMemory,
 }
 
 #[napi]
@@ -54,25 +54,23 @@ impl Bridge {
             .map_err(|error| napi::Error::from_reason(error.message))?
             .handle()
             .clone();
-        // SAFETY: JavaScript calls us with it. It stays on this thread until this object is dropped, or
-        // the event loop lets go of it: both before the environment ends.
-        let recipient = unsafe { Recipient::new(env, on_replies.raw()) };
-        let recipient = recipient.ok_or_else(|| {
-            napi::Error::from_reason("The function that receives replies cannot be referred to")
-        })?;
-        let recipient = Rc::new(recipient);
-        let (receipts, cells) = Shared::new(env)?;
+        let (receipts, cells) = SharedMemory::new(env)?;
         let environment = Environment::current(env)?;
         let outbox = Arc::new(Outbox::new(id, cells, {
             let environment = Arc::clone(&environment);
             move || environment.wake(id)
         }));
-        let courier = Rc::new(Courier {
-            recipient: Rc::clone(&recipient),
-            outbox: Arc::downgrade(&outbox),
-        });
-        COURIERS.with_borrow_mut(|couriers| couriers.insert(id, courier));
-        let event_loop = event_loop::attach(id, env, &recipient, Arc::clone(&outbox));
+        // SAFETY: JavaScript calls us with it. It stays on this thread until this object is dropped, or
+        // the event loop lets go of it: both before the environment ends.
+        let recipient = unsafe { Recipient::new(env, on_replies.raw(), Arc::clone(&outbox)) };
+        let recipient = Rc::new(recipient.ok_or_else(|| {
+            napi::Error::from_reason("The function that receives replies cannot be referred to")
+        })?);
+        #[cfg(unix)]
+        let event_loop = event_loop::attach(id, env, &recipient);
+        #[cfg(not(unix))]
+        let event_loop = None;
+        RECIPIENTS.with_borrow_mut(|recipients| recipients.insert(id, recipient));
         Ok(Self {
             id,
             event_loop,
@@ -131,42 +129,34 @@ impl Drop for Bridge {
     fn drop(&mut self) {
         self.questions.end();
         self.host.end();
+        #[cfg(unix)]
         event_loop::detach(self.id);
-        let courier = COURIERS.with_borrow_mut(|couriers| couriers.remove(&self.id));
-        drop(courier);
+        let recipient = RECIPIENTS.with_borrow_mut(|recipients| recipients.remove(&self.id));
+        drop(recipient);
         self.outbox.end();
     }
-}
-
-/// Brings replies to JavaScript.
-struct Courier {
-    recipient: Rc<Recipient>,
-    outbox: Weak<Outbox>,
 }
 
 thread_local! {
     /// By the id of their bridge, which removes its own. If the process exits without that, the rest must
     /// not be dropped: its environment may be gone.
-    static COURIERS: RefCell<ManuallyDrop<BTreeMap<u64, Rc<Courier>>>> =
+    static RECIPIENTS: RefCell<ManuallyDrop<BTreeMap<u64, Rc<Recipient>>>> =
         const { RefCell::new(ManuallyDrop::new(BTreeMap::new())) };
 }
 
 /// Brings the replies that are ready to the bridge with this id, if it still exists. For callbacks of
 /// N-API.
 pub(super) fn bring(id: u64) {
-    let Some(courier) = COURIERS.with_borrow(|couriers| couriers.get(&id).cloned()) else {
-        return;
-    };
-    let Some(outbox) = courier.outbox.upgrade() else {
-        return;
-    };
+    let recipient = RECIPIENTS.with_borrow(|recipients| recipients.get(&id).cloned());
+    let Some(recipient) = recipient else { return };
     // A panic must not unwind into Node.
     let brought = catch_panic(|| {
+        #[cfg(unix)]
         event_loop::serve(id);
         // Not more locks than JavaScript can confirm.
-        let recipient = &courier.recipient;
-        recipient.deliver(&outbox, ROOM, CalledFrom::Callback);
+        recipient.deliver(ROOM, CalledFrom::Callback);
     });
+    let outbox = &recipient.outbox;
     if brought.is_none() || outbox.queue.len() > 0 {
         outbox.wake();
     }

@@ -81,12 +81,10 @@ impl Operations {
     /// With `key` a waiter of this process is woken.
     pub fn release(&self, lock_id: &str, key: Option<&str>) -> Answer {
         checked(LockId::parse(lock_id), |lock_id| {
-            let client = Arc::clone(&self.client);
             let key = key.and_then(|key| Key::new(key).ok());
-            self.start_single(
-                async move { reply::of(client.release(lock_id, key).await, reply::released).into() },
-                None,
-            )
+            self.call(reply::released, move |client| async move {
+                client.release(lock_id, key).await
+            })
         })
     }
 }

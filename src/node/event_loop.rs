@@ -58,18 +58,13 @@ thread_local! {
 }
 
 /// Returns the event loop of this thread, for the bridge with this id. None if it cannot be used.
-pub fn attach(
-    id: u64,
-    env: Env,
-    recipient: &Rc<Recipient>,
-    outbox: Arc<Outbox>,
-) -> Option<Arc<dyn EventLoop>> {
+pub fn attach(id: u64, env: Env, recipient: &Rc<Recipient>) -> Option<Arc<dyn EventLoop>> {
     if !uv::is_available() {
         return None;
     }
     let shared = Arc::new(NodeLoop {
         thread: thread::current().id(),
-        outbox,
+        outbox: Arc::clone(&recipient.outbox),
         gathering: AtomicBool::new(false),
         nudged: AtomicBool::new(false),
         incoming: Mutex::new(Some(Vec::new())),
@@ -166,7 +161,7 @@ impl Local {
     /// turn.
     fn deliver(&self, ready: usize) {
         let outbox = &self.shared.outbox;
-        self.recipient.deliver(outbox, ready, CalledFrom::EventLoop);
+        self.recipient.deliver(ready, CalledFrom::EventLoop);
         // A reply of another thread that came after the count and before the delivery caused no wake-up,
         // because the replies before it were about to be taken.
         if outbox.queue.has_unannounced() {

@@ -1,21 +1,19 @@
 //! Starting an operation. It is polled once on the caller's thread, which answers at once if that is
 //! possible, and otherwise later through the [`Outbox`].
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use napi::bindgen_prelude::Either;
 use napi_derive::napi;
-use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::environment::Environment;
 use super::hold::Held;
-use super::outbox::{Outbox, Pending};
+use super::outbox::Outbox;
 use super::panics::catch_panic;
 use super::reply::{self, Reply};
 use crate::backend::Backend;
@@ -60,6 +58,20 @@ impl Operations {
         self.here(|| self.poll_once(self.outside_of_single(), operation, cancel))
     }
 
+    /// Starts a single call of the backend. `ok` makes the reply to its result.
+    pub(super) fn call<T, F>(
+        &self,
+        ok: fn(T) -> String,
+        call: impl FnOnce(Arc<Client>) -> F,
+    ) -> Answer
+    where
+        T: 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let calling = call(Arc::clone(&self.client));
+        self.start_single(async move { reply::of(calling.await, ok).into() }, None)
+    }
+
     pub(super) fn outside_of_single(&self) -> Outside {
         if self.client.capabilities().has_own_threads {
             Outside::Waker
@@ -91,21 +103,17 @@ impl Operations {
         operation: impl Future<Output = Outcome> + Send + 'static,
         cancel: Option<CancellationToken>,
     ) -> Answer {
-        let mut operation = Box::pin(Operation::new(operation));
+        let mut operation = Box::pin(operation);
         let host = Arc::clone(self.client.host());
         let parked = Parked::new(Arc::clone(&host), self.runtime.clone(), outside);
         let waker = Waker::from(Arc::clone(&parked));
         let mut context = Context::from_waker(&waker);
         // A panic must not unwind into Node.
-        let polled = catch_panic(|| operation.as_mut().poll_for_outcome(&mut context));
-        let answered = match polled {
+        let outcome = match catch_panic(|| operation.as_mut().poll(&mut context)) {
             Some(Poll::Ready(Outcome { reply, undo: None })) => {
                 return Either::A(self.at_once(reply));
             }
-            Some(Poll::Ready(Outcome {
-                reply,
-                undo: Some(undo),
-            })) => Some((reply, undo)),
+            Some(Poll::Ready(outcome)) => Some(outcome),
             Some(Poll::Pending) => None,
             None => {
                 return failed(Error::internal(
@@ -116,14 +124,13 @@ impl Operations {
         let id = self.outbox.next_id();
         let pending = self.outbox.pending(id);
         if let Some(cancel) = cancel {
-            self.outbox.start(id, cancel);
+            self.outbox.queue.start(id, cancel);
         }
-        match answered {
-            Some((reply, undo)) => host.spawn(Box::pin(conclude(reply, undo, pending))),
-            None => {
-                operation.as_mut().reply_through(pending);
-                parked.park(operation);
-            }
+        match outcome {
+            Some(outcome) => host.spawn(Box::pin(pending.conclude(outcome))),
+            None => parked.park(Box::pin(async move {
+                pending.conclude(operation.await).await;
+            })),
         }
         Either::B(id as f64)
     }
@@ -172,63 +179,4 @@ impl From<Reply> for Outcome {
     fn from(reply: Reply) -> Self {
         Self { reply, undo: None }
     }
-}
-
-pin_project! {
-    /// An operation, and where its reply goes if it did not complete at once. One struct for both saves
-    /// a box for each operation.
-    pub(super) struct Operation<F> {
-        #[pin]
-        operation: F,
-        pending: Option<Pending>,
-        concluding: Option<BoxFuture<'static, ()>>,
-    }
-}
-
-impl<F: Future<Output = Outcome>> Operation<F> {
-    pub fn new(operation: F) -> Self {
-        Self {
-            operation,
-            pending: None,
-            concluding: None,
-        }
-    }
-
-    pub fn poll_for_outcome(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        self.project().operation.poll(context)
-    }
-
-    pub fn reply_through(self: Pin<&mut Self>, pending: Pending) {
-        *self.project().pending = Some(pending);
-    }
-}
-
-impl<F: Future<Output = Outcome>> Future for Operation<F> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let this = self.project();
-        if let Some(concluding) = this.concluding {
-            return concluding.as_mut().poll(context);
-        }
-        let Outcome { reply, undo } = ready!(this.operation.poll(context));
-        match (this.pending.take(), undo) {
-            (Some(pending), Some(undo)) => {
-                let concluding = Box::pin(conclude(reply, undo, pending));
-                this.concluding.insert(concluding).as_mut().poll(context)
-            }
-            (Some(pending), None) => {
-                pending.finish(reply);
-                Poll::Ready(())
-            }
-            (None, _) => Poll::Ready(()),
-        }
-    }
-}
-
-/// Answers the caller and runs the undo.
-pub(super) async fn conclude(reply: Reply, undo: BoxFuture<'static, ()>, mut pending: Pending) {
-    pending.interim(reply);
-    undo.await;
-    pending.finish(Reply::nothing());
 }

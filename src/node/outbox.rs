@@ -5,15 +5,18 @@
 //! may be in use, or the program may have passed its lockId on. So JavaScript confirms the locks that
 //! it received ([`Receipts`]). Locks that it did not confirm are released when it ends.
 
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use napi::bindgen_prelude::{FromNapiValue, Unknown};
+use napi::sys::Status;
+use napi::{Env, sys};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio_util::sync::CancellationToken;
 
+use super::operation::Outcome;
 use super::queue::Queue;
-use super::receipts::{Claimed, Receipts};
 use super::reply::{Reply, Unclaimed};
 use crate::client::parked;
 use crate::error::Error;
@@ -62,15 +65,6 @@ impl Outbox {
     /// the replies are taken.
     pub fn in_turn<T>(&self, runtime: &Handle, work: impl FnOnce() -> T) -> T {
         parked::turn(self.bridge, runtime, work)
-    }
-
-    pub fn start(&self, id: u64, cancel: CancellationToken) {
-        self.queue.start(id, cancel);
-    }
-
-    /// Cancels the operation whose reply has this id.
-    pub fn cancel(&self, id: u64) {
-        self.queue.cancel(id);
     }
 
     /// Returns what sends the reply with this id.
@@ -183,9 +177,14 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Answers the caller. `finish` must follow.
-    pub fn interim(&mut self, reply: Reply) {
+    /// Answers the caller, and runs the undo if there is one.
+    pub async fn conclude(self, Outcome { reply, undo }: Outcome) {
+        let Some(undo) = undo else {
+            return self.finish(reply);
+        };
         self.outbox.post(self.id, reply.interim());
+        undo.await;
+        self.finish(Reply::nothing());
     }
 
     pub fn finish(mut self, reply: Reply) {
@@ -207,85 +206,111 @@ impl Drop for Pending {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::receipts::{CELLS, COUNT, FIRST, RETURNED, ROOM};
-    use super::*;
+/// How many ids the memory has room for. If JavaScript confirms more, all locks count as confirmed,
+/// because a lock that may be in use must not be released.
+pub(super) const ROOM: usize = 256;
+/// The cell with the number of ids that JavaScript has written.
+const COUNT: usize = 0;
+/// The cell with the id of the lock that a call has returned.
+const RETURNED: usize = 1;
+const FIRST: usize = 2;
+pub(super) const CELLS: usize = FIRST + ROOM;
 
-    /// An outbox, JavaScript's side of its receipts, and the sum of the ids that were released.
-    struct Delivery {
-        outbox: Outbox,
-        cells: Box<[f64; CELLS]>,
-        released: Arc<AtomicU64>,
+/// The memory in which JavaScript confirms locks, because writing there is far cheaper than a call:
+/// `COUNT`, `RETURNED`, then ids. See `confirm` in `js/native/bridge.js`.
+pub(super) struct Receipts(NonNull<f64>);
+
+// SAFETY: it is used only on the JavaScript thread, which writes there too. Dropping the `Outbox` on another
+// thread does not access the memory.
+unsafe impl Send for Receipts {}
+
+/// What JavaScript has confirmed.
+enum Claimed {
+    None,
+    /// In ascending order.
+    Some(Vec<u64>),
+    All,
+}
+
+impl Receipts {
+    #[cfg(test)]
+    pub fn in_memory(cells: &mut [f64; CELLS]) -> Self {
+        Self(NonNull::from(&mut cells[0]))
     }
 
-    impl Delivery {
-        fn new() -> Self {
-            let mut cells = Box::new([0.0; CELLS]);
-            let receipts = Receipts::in_memory(&mut cells);
-            Self {
-                outbox: Outbox::new(0, receipts, || {}),
-                cells,
-                released: Arc::default(),
+    fn cells(&mut self) -> &mut [f64] {
+        // SAFETY: so many cells are there as long as `SharedMemory` is, which outlives `Outbox::end`.
+        // JavaScript does not run while the slice is used.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), CELLS) }
+    }
+
+    /// Tells JavaScript the id of the lock that the current call returns.
+    fn announce(&mut self, id: u64) {
+        self.cells()[RETURNED] = id as f64;
+    }
+
+    fn take(&mut self) -> Claimed {
+        let cells = self.cells();
+        let count = std::mem::take(&mut cells[COUNT]) as usize;
+        match cells[FIRST..].get(..count) {
+            None => Claimed::All,
+            Some([]) => Claimed::None,
+            Some(ids) => {
+                let mut ids: Vec<u64> = ids.iter().map(|id| *id as u64).collect();
+                ids.sort_unstable();
+                Claimed::Some(ids)
             }
         }
-
-        fn lock(&self, id: u64) -> Reply {
-            let released = Arc::clone(&self.released);
-            let reply: Reply = "A".to_owned().into();
-            reply.or_else(move || {
-                released.fetch_add(id, Ordering::Relaxed);
-            })
-        }
-
-        fn confirm(&mut self, id: u64) {
-            let next = FIRST + self.cells[COUNT] as usize;
-            self.cells[COUNT] += 1.0;
-            if let Some(cell) = self.cells.get_mut(next) {
-                *cell = id as f64;
-            }
-        }
-
-        fn end(&self) -> u64 {
-            self.outbox.end();
-            self.released.load(Ordering::Relaxed)
-        }
-    }
-
-    #[test]
-    fn a_lock_that_was_not_confirmed_is_released_at_the_end() {
-        let mut delivery = Delivery::new();
-        for id in [1, 10, 100, 1000] {
-            delivery.outbox.hand_over(id, delivery.lock(id));
-        }
-        delivery.confirm(100);
-        delivery.outbox.read_receipts();
-        assert_eq!(delivery.released.load(Ordering::Relaxed), 0);
-        delivery.confirm(1);
-        assert_eq!(delivery.end(), 1010);
-        delivery.outbox.hand_over(10_000, delivery.lock(10_000));
-        delivery.outbox.queue.push(20_000, delivery.lock(20_000));
-        assert_eq!(delivery.end(), 31_010);
-    }
-
-    #[test]
-    fn a_lock_that_a_call_returned_is_confirmed_by_its_id_too() {
-        let mut delivery = Delivery::new();
-        for id in [1, 10] {
-            delivery.outbox.hand_over_at_once(id, delivery.lock(id));
-            assert_eq!(delivery.cells[RETURNED], id as f64);
-        }
-        delivery.confirm(10);
-        assert_eq!(delivery.end(), 1);
-    }
-
-    #[test]
-    fn what_cannot_be_confirmed_for_lack_of_room_is_not_released() {
-        let mut delivery = Delivery::new();
-        for id in 1..=ROOM as u64 + 1 {
-            delivery.outbox.hand_over(id, delivery.lock(id));
-            delivery.confirm(id);
-        }
-        assert_eq!(delivery.end(), 0);
     }
 }
+
+/// Keeps the memory of `Receipts`. The buffer belongs to the environment's own context, so it does not
+/// keep the context alive that uses it.
+pub(super) struct SharedMemory {
+    env: sys::napi_env,
+    buffer: sys::napi_ref,
+}
+
+impl SharedMemory {
+    /// Called by JavaScript. The result stays on its thread.
+    pub fn new(env: Env) -> napi::Result<(Self, Receipts)> {
+        let env = env.raw();
+        let (mut cells, mut value, mut buffer) =
+            (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the environment calls us. The memory stays where it is as long as the buffer is
+        // referred to.
+        let status = unsafe {
+            let size = CELLS * size_of::<f64>();
+            match sys::napi_create_arraybuffer(env, size, &raw mut cells, &raw mut value) {
+                Status::napi_ok => sys::napi_create_reference(env, value, 1, &raw mut buffer),
+                failed => failed,
+            }
+        };
+        match NonNull::new(cells.cast()) {
+            Some(cells) if status == Status::napi_ok => Ok((Self { env, buffer }, Receipts(cells))),
+            _ => Err(napi::Error::from_reason(
+                "The memory for receipts cannot be created",
+            )),
+        }
+    }
+
+    pub fn value<'env>(&self) -> napi::Result<Unknown<'env>> {
+        let mut value = ptr::null_mut();
+        // SAFETY: JavaScript calls us, on the thread of the environment.
+        unsafe {
+            sys::napi_get_reference_value(self.env, self.buffer, &raw mut value);
+            Unknown::from_napi_value(self.env, value)
+        }
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        // SAFETY: it is deleted only here, on the thread of the environment, which lives: it drops
+        // what JavaScript owns before it ends.
+        unsafe { sys::napi_delete_reference(self.env, self.buffer) };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 //! this stays on the thread of its environment: raw pointers are not sent.
 
 use std::ptr;
+use std::sync::Arc;
 
 use napi::sys::{self, Status};
 use napi::{Env, bindgen_prelude::ToNapiValue};
@@ -30,38 +31,40 @@ pub struct Recipient {
     /// of them, one after the other: Jest has one for each test file. JavaScript keeps the function while
     /// it waits for a reply.
     function: sys::napi_ref,
+    pub outbox: Arc<Outbox>,
 }
 
 impl Recipient {
     /// # Safety
     /// `function` must be a value of `env`, which calls us, and the result must be used and dropped
     /// on this thread, before the environment ends.
-    pub unsafe fn new(env: Env, function: sys::napi_value) -> Option<Self> {
+    pub unsafe fn new(env: Env, function: sys::napi_value, outbox: Arc<Outbox>) -> Option<Self> {
         let (env, mut reference) = (env.raw(), ptr::null_mut());
         // SAFETY: by the caller.
         let status = unsafe { sys::napi_create_reference(env, function, 0, &raw mut reference) };
         (status == Status::napi_ok).then_some(Self {
             env,
             function: reference,
+            outbox,
         })
     }
 
     /// Calls the function with the oldest replies that are ready. If the environment takes no more, the
     /// rest stays in the outbox, for [`Outbox::end`].
-    pub fn deliver(&self, outbox: &Outbox, most: usize, from: CalledFrom) {
+    pub fn deliver(&self, most: usize, from: CalledFrom) {
         let mut left = most;
         while left > 0 {
-            outbox.read_receipts();
-            let ready = outbox.queue.take(left.min(AT_ONCE));
+            self.outbox.read_receipts();
+            let ready = self.outbox.queue.take(left.min(AT_ONCE));
             left -= ready.len();
-            if ready.is_empty() || !self.call(outbox, ready, from) {
+            if ready.is_empty() || !self.call(ready, from) {
                 return;
             }
         }
     }
 
     /// Whether the environment can be called again.
-    fn call(&self, outbox: &Outbox, ready: Vec<(u64, Reply)>, from: CalledFrom) -> bool {
+    fn call(&self, ready: Vec<(u64, Reply)>, from: CalledFrom) -> bool {
         let Some(_scope) = Scope::open(self.env) else {
             return false;
         };
@@ -72,7 +75,7 @@ impl Recipient {
         };
         let mut arguments = Vec::with_capacity(2 * ready.len());
         for (id, reply) in ready {
-            arguments.extend(self.values(outbox, id, reply).into_iter().flatten());
+            arguments.extend(self.values(id, reply).into_iter().flatten());
         }
         let (count, arguments) = (arguments.len(), arguments.as_ptr());
         let (context, result) = (ptr::null_mut(), ptr::null_mut());
@@ -104,7 +107,7 @@ impl Recipient {
 
     /// Makes the arguments for a reply. If the text cannot be passed, the caller gets an error: it would
     /// wait for ever otherwise.
-    fn values(&self, outbox: &Outbox, id: u64, reply: Reply) -> Option<[sys::napi_value; 2]> {
+    fn values(&self, id: u64, reply: Reply) -> Option<[sys::napi_value; 2]> {
         let env = self.env;
         // SAFETY: the environment lives and a scope is open, by `call`.
         let number = unsafe { f64::to_napi_value(env, id as f64) }.ok()?;
@@ -112,7 +115,7 @@ impl Recipient {
         // SAFETY: as above.
         let value = unsafe { <&str>::to_napi_value(env, &text) };
         if let Ok(value) = value {
-            outbox.expect_receipt(id, unclaimed);
+            self.outbox.expect_receipt(id, unclaimed);
             return Some([number, value]);
         }
         let error = reply::error(&Error::internal(
@@ -170,21 +173,21 @@ impl Drop for Scope {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::super::receipts::{CELLS, Receipts};
+    use super::super::outbox::{CELLS, Receipts};
     use super::*;
 
     #[test]
     fn what_cannot_be_delivered_is_given_back() {
+        let mut cells = Box::new([0.0; CELLS]);
+        let outbox = Arc::new(Outbox::new(0, Receipts::in_memory(&mut cells), || {}));
         // Outside Node.js every call of N-API fails.
         let recipient = Recipient {
             env: ptr::null_mut(),
             function: ptr::null_mut(),
+            outbox: Arc::clone(&outbox),
         };
-        let mut cells = Box::new([0.0; CELLS]);
-        let outbox = Outbox::new(0, Receipts::in_memory(&mut cells), || {});
         let given_back = Arc::new(AtomicUsize::new(0));
         for id in 1..=3 * AT_ONCE {
             let given_back = Arc::clone(&given_back);
@@ -195,7 +198,7 @@ mod tests {
             let reply = reply.or_else(give_back);
             outbox.queue.push(id as u64, reply);
         }
-        recipient.deliver(&outbox, usize::MAX, CalledFrom::Callback);
+        recipient.deliver(usize::MAX, CalledFrom::Callback);
         assert_eq!(given_back.load(Ordering::Relaxed), AT_ONCE);
         outbox.end();
         assert_eq!(given_back.load(Ordering::Relaxed), 3 * AT_ONCE);

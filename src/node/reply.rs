@@ -100,7 +100,7 @@ pub(super) fn locked() -> String {
     "L".to_owned()
 }
 
-pub(super) fn acquired(grant: &Grant) -> String {
+pub fn acquired(grant: &Grant) -> String {
     let mut text = String::with_capacity(80);
     push_lock(&mut text, grant.lock_id, grant.fence, grant.expires_at_ms);
     push_number(&mut text, milliseconds(grant.valid_until));
@@ -152,7 +152,7 @@ pub(super) fn released(outcome: ReleaseOutcome) -> String {
     }
 }
 
-pub(super) fn extended(outcome: Result<Extension, Miss>) -> String {
+pub fn extended(outcome: Result<Extension, Miss>) -> String {
     match outcome {
         Ok(Extension {
             expires_at_ms,
@@ -173,7 +173,7 @@ pub(super) fn boolean(value: bool) -> String {
     if value { "1" } else { "0" }.to_owned()
 }
 
-pub(super) fn found(record: Option<LockRecord>) -> String {
+pub fn found(record: Option<LockRecord>) -> String {
     match record {
         None => "0".to_owned(),
         // A label has no line break, but a key may have some.
@@ -189,7 +189,7 @@ pub(super) fn found(record: Option<LockRecord>) -> String {
     }
 }
 
-pub(super) fn page(page: Page) -> String {
+pub fn page(page: Page) -> String {
     let locks: Vec<Value> = page
         .locks
         .into_iter()
@@ -210,7 +210,7 @@ pub(super) fn page(page: Page) -> String {
     format!("1{}", json!({ "locks": locks, "next": page.next }))
 }
 
-pub(super) fn report(findings: Vec<Finding>) -> String {
+pub fn report(findings: Vec<Finding>) -> String {
     format!("1{}", json!(findings))
 }
 
@@ -218,7 +218,7 @@ pub(super) fn text(value: impl AsRef<str>) -> String {
     format!("1{}", value.as_ref())
 }
 
-pub(super) fn error(error: &Error) -> String {
+pub fn error(error: &Error) -> String {
     format!("E{}", describe(error))
 }
 
