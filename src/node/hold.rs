@@ -126,51 +126,40 @@ fn limit(ms: f64) -> Option<Duration> {
     ms.is_finite().then(|| milliseconds(ms))
 }
 
-/// Makes the reply for a settled wait, and numbers the hold.
-struct Numbering {
-    held: Arc<Held>,
-    outbox: Arc<Outbox>,
-}
-
-impl Numbering {
-    fn outcome(&self, settled: Settled<Option<Arc<Hold>>>) -> Outcome {
-        let reply = match settled.result {
-            Ok(Some(hold)) => {
-                let number = self.outbox.next_id();
-                let text = reply::held(&hold, number);
-                self.held.holds.lock().insert(number, hold);
-                let held = Arc::clone(&self.held);
-                Reply::from(text).or_else(move || {
-                    if let Some(hold) = held.remove(number) {
-                        drop(held.client.abandon(&hold));
-                    }
-                })
-            }
-            Ok(None) => reply::locked().into(),
-            Err(error) => error.into(),
-        };
-        Outcome {
-            reply,
-            undo: settled.undo,
+/// Numbers the hold that a wait ended with, and makes the reply.
+fn outcome(settled: Settled<Option<Arc<Hold>>>, held: &Arc<Held>, outbox: &Outbox) -> Outcome {
+    let reply = match settled.result {
+        Ok(Some(hold)) => {
+            let number = outbox.next_id();
+            let text = reply::held(&hold, number);
+            held.holds.lock().insert(number, hold);
+            let held = Arc::clone(held);
+            Reply::from(text).or_else(move || {
+                if let Some(hold) = held.remove(number) {
+                    drop(held.client.abandon(&hold));
+                }
+            })
         }
+        Ok(None) => reply::locked().into(),
+        Err(error) => error.into(),
+    };
+    Outcome {
+        reply,
+        undo: settled.undo,
     }
 }
 
 impl Operations {
-    fn numbering(&self) -> Numbering {
-        Numbering {
-            held: Arc::clone(&self.held),
-            outbox: Arc::clone(&self.outbox),
-        }
-    }
-
     fn start_hold(
         &self,
         holding: impl Future<Output = Settled<Option<Arc<Hold>>>> + Send + 'static,
         cancel: Option<CancellationToken>,
     ) -> Answer {
-        let numbering = self.numbering();
-        self.start(async move { numbering.outcome(holding.await) }, cancel)
+        let (held, outbox) = (Arc::clone(&self.held), Arc::clone(&self.outbox));
+        self.start(
+            async move { outcome(holding.await, &held, &outbox) },
+            cancel,
+        )
     }
 
     /// `caller`: see `AcquireRequest::caller`.

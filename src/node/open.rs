@@ -38,7 +38,7 @@ pub fn open(
 /// Opens the engine over a backend that is written in JavaScript, and known there by the number `target`.
 #[napi]
 pub fn open_own(bridge: &Bridge, target: f64, can_watch: bool) -> Either<NativeBackend, String> {
-    let program = bridge.questions.to(target as u64);
+    let program = bridge.questions.to(target as u64, false);
     let backend = Arc::new(JavascriptBackend::new(program, can_watch));
     let host = Arc::clone(&bridge.host) as Arc<dyn Host>;
     or_reply(native(bridge, backend, host, None, ASKS_JAVASCRIPT))
@@ -102,7 +102,7 @@ fn open_backend(
             Arc::new(redis::RedisBackend::open(config, warnings, home)?)
         }
         "redis-client" => {
-            let client = bridge.questions.to(client);
+            let client = bridge.questions.to(client, false);
             let backend = redis::RedisBackend::open_over_client(read(config)?, client)?;
             return native(
                 bridge,
@@ -156,7 +156,7 @@ fn native(
 
 /// Returns what asks the program's function for credentials, if it has one.
 fn credentials_provider(bridge: &Bridge, number: Option<u64>) -> Option<CredentialsProvider> {
-    number.map(|number| CredentialsProvider::new(bridge.questions.to_kept(number)))
+    number.map(|number| CredentialsProvider::new(bridge.questions.to(number, true)))
 }
 
 /// Reads a configuration from JavaScript. An unknown or mistyped option is the user's mistake.

@@ -40,17 +40,9 @@ impl Questions {
         }
     }
 
-    /// Returns what asks the object that JavaScript knows by this number.
-    pub fn to(self: &Arc<Self>, target: u64) -> Arc<dyn Foreign> {
-        self.target(target, false)
-    }
-
-    /// The same. JavaScript keeps the object until the result is dropped.
-    pub fn to_kept(self: &Arc<Self>, target: u64) -> Arc<dyn Foreign> {
-        self.target(target, true)
-    }
-
-    fn target(self: &Arc<Self>, number: u64, is_kept: bool) -> Arc<dyn Foreign> {
+    /// Returns what asks the object that JavaScript knows by this number. If it `is_kept`, JavaScript
+    /// keeps the object until the result is dropped.
+    pub fn to(self: &Arc<Self>, number: u64, is_kept: bool) -> Arc<dyn Foreign> {
         Arc::new(Target {
             questions: Arc::clone(self),
             number,
