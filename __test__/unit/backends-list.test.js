@@ -30,7 +30,7 @@ const NEEDED = {
   "postgres:": "//127.0.0.1/locks",
 };
 
-test("the list is the same on both sides", () => {
+test("JavaScript and Rust list the same backends", () => {
   expect(listed).toContain("redis");
   const backends = folders("src/backend").filter((name) =>
     existsSync(join(root, "src/backend", name, "backend.rs")),

@@ -49,7 +49,7 @@ describe("its methods", () => {
     await (await tryHold({ key })).release();
   });
 
-  test("check what they are given as the functions do", async () => {
+  test("check their arguments as the functions do", async () => {
     await expect(lock.hold({ Key: key })).rejects.toThrow('did you mean "key"');
     await expect(lock.tryLock(undefined, { key })).rejects.toMatchObject({
       code: "InvalidArgument",
@@ -57,7 +57,7 @@ describe("its methods", () => {
     await expect(lock.lead(() => {}, {})).rejects.toThrow("Key must be a string");
   });
 
-  test("end when it is closed", async () => {
+  test("fail after it is closed", async () => {
     const fn = vi.fn();
     const held = await lock.hold({ key });
     const waiting = lock.lead(fn, { key }).catch((error) => error);

@@ -23,7 +23,7 @@ afterEach(() => void vi.useRealTimers());
 describe("timers", () => {
   beforeEach(() => void vi.useFakeTimers());
 
-  test("run out where JavaScript's do, and what came of it is taken", () => {
+  test("fire with JavaScript's timers, and the resulting replies are taken", () => {
     const heard = vi.fn();
     listen(81, heard);
     answer(0, "T5,100");
@@ -36,7 +36,7 @@ describe("timers", () => {
     unlisten(81);
   });
 
-  test("that are cleared do not, and leave nothing", () => {
+  test("do not fire once cleared, and leave nothing behind", () => {
     answer(0, "T5,100", 0, "T6,100", 0, "C5");
     expect(vi.getTimerCount()).toBe(1);
     vi.advanceTimersByTime(100);
@@ -45,7 +45,7 @@ describe("timers", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test("may be longer than JavaScript's can be", () => {
+  test("may be longer than setTimeout allows", () => {
     answer(0, `T5,${LONGEST_TIMER_MS + 10}`);
     vi.advanceTimersByTime(LONGEST_TIMER_MS);
     expect(calls).toEqual([]);
@@ -57,7 +57,7 @@ describe("timers", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test("do not keep the process alive, whoever made them", () => {
+  test("do not keep the process alive, also if a test replaced setTimeout", () => {
     vi.useRealTimers();
     const timers = () =>
       process.getActiveResourcesInfo().filter((resource) => resource === "Timeout").length;
@@ -76,7 +76,7 @@ describe("questions", () => {
   const respond = (respondent) =>
     register({ describe: () => ({ code: "Internal" }), ...respondent });
 
-  test("are answered with the number they came with", async () => {
+  test("are answered under their number", async () => {
     const asked = vi.fn(async ({ op }) => ({ op }));
     const target = respond({ answer: asked });
     answer(0, `Q31,${target},{"op":"a,b"}`);
@@ -85,7 +85,7 @@ describe("questions", () => {
     expect(calls).toEqual([["answer", 31, true, '{"op":"a,b"}']]);
   });
 
-  test("an answer of nothing is null", async () => {
+  test("an answer of undefined becomes null", async () => {
     answer(0, `Q31,${respond({ answer: () => undefined })},{}`);
     await settled();
     expect(calls).toEqual([["answer", 31, true, "null"]]);
@@ -117,7 +117,7 @@ describe("questions", () => {
     expect(recall(thrown).thing).toBeUndefined();
   });
 
-  test("an answer that cannot be written down is a failure", async () => {
+  test("an answer that cannot be serialized is a failure", async () => {
     const loop = {};
     loop.loop = loop;
     answer(0, `Q33,${respond({ answer: () => loop })},{}`);
@@ -125,7 +125,7 @@ describe("questions", () => {
     expect(calls[0].slice(0, 3)).toEqual(["answer", 33, false]);
   });
 
-  test("to one who is not there are answered too", async () => {
+  test("to an unknown target are answered with an error", async () => {
     const never = 987_654;
     answer(0, `Q34,${never},{}`);
     await settled();
@@ -135,7 +135,7 @@ describe("questions", () => {
 });
 
 describe("a backend that is served here", () => {
-  test("what a call leaves to be done is done before its caller waits", async () => {
+  test("work that a call leaves is done before its caller waits", async () => {
     state.servedHere = true;
     const backend = make();
     const heard = vi.fn();
@@ -148,7 +148,7 @@ describe("a backend that is served here", () => {
     unlisten(82);
   });
 
-  test("or a moment later, when nobody waits", async () => {
+  test("or a moment later, if nobody waits", async () => {
     state.servedHere = true;
     const backend = make();
     const heard = vi.fn();
@@ -163,7 +163,7 @@ describe("a backend that is served here", () => {
   });
 });
 
-test("one who does not listen any more hears nothing", () => {
+test("a removed listener receives nothing", () => {
   const heard = vi.fn();
   listen(84, heard);
   answer(84, "B");

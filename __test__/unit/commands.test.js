@@ -32,7 +32,7 @@ describe("a fresh clone", () => {
     expect(packagesOf(file)).toEqual([]);
   });
 
-  test("an import of a package is noticed", () => {
+  test("an import of a package is found", () => {
     const file = join(root, "scripts/lib/vitest-sequencer.mjs");
     expect(packagesOf(file)).toEqual(["vitest/node"]);
   });

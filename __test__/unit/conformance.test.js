@@ -97,7 +97,7 @@ test("ids are in order, without a gap", () => {
   expect([...new Set(expected.map((id) => id.split("-")[0]))]).toEqual(DOCUMENTS);
 });
 
-test("every row has a level, what is required, what is done, and its tests or a reason", () => {
+test("every row has a level, a requirement, what is done, and tests or a reason", () => {
   for (const { level, required, done, proof, more, id } of rows) {
     expect(LEVELS, id).toContain(level);
     for (const text of [required, done]) expect(text, id).toMatch(/\S/);
@@ -107,7 +107,7 @@ test("every row has a level, what is required, what is done, and its tests or a 
   }
 });
 
-test("what is said to be the same as another requirement leads to one with tests of its own", () => {
+test("a row that refers to another requirement refers to one with tests of its own", () => {
   const by = new Map(rows.map((row) => [row.id, row]));
   const lost = rows.filter(({ proof }) => {
     const [, id] = AGAIN.exec(proof) ?? [];

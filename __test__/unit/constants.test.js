@@ -15,17 +15,17 @@ function inRust(path, pattern) {
 }
 const numbers = (texts) => texts.map((text) => Number(text.replaceAll("_", "")));
 
-test("the longest key", () => {
+test("the maximum length of a key", () => {
   const found = inRust("src/lock/key.rs", /const MAX_KEY_LENGTH_BYTES: usize = ([\d_]+);/g);
   expect(numbers(found)).toEqual([MAX_KEY_LENGTH_BYTES]);
 });
 
-test("how long a lock outlives its expiry", () => {
+test("the time tolerance", () => {
   const found = inRust("src/lock/time.rs", /const TIME_TOLERANCE_MS: u64 = ([\d_]+);/g);
   expect(numbers(found)).toEqual([TIME_TOLERANCE_MS]);
 });
 
-test("when fences warn, and end", () => {
+test("the fence thresholds", () => {
   const found = ["MAX", "WARN"].flatMap((name) =>
     inRust("src/lock/fence.rs", new RegExp(`const FENCE_${name}: u64 = ([\\d_]+);`, "g")),
   );

@@ -13,7 +13,7 @@ const declarations = readdirSync(join(ROOT, "types"))
   .map((name) => read(`types/${name}`))
   .join("\n");
 
-test("every exported type that knows capabilities has those with fences for a default", () => {
+test("every exported type with a capabilities parameter defaults to fencing", () => {
   const generics = [...declarations.matchAll(/^export (?:type|interface) (\w+)<([^>]*)>/gm)];
   const parameters = generics.filter(([, , text]) => text.includes("BackendCapabilities"));
   expect(parameters.length).toBeGreaterThan(10);
@@ -22,7 +22,7 @@ test("every exported type that knows capabilities has those with fences for a de
   }
 });
 
-describe("helpers for those who write a backend", () => {
+describe("helpers for authors of backends", () => {
   /** What a newcomer is looking for. */
   const FOR_USERS = [
     ...["lock", "tryLock", "hold", "tryHold", "lead", "createBackend", "createLock", "LockError"],
@@ -36,7 +36,7 @@ describe("helpers for those who write a backend", () => {
     [inRoot, inCommon] = await completionsOf(["syncguard", "syncguard/common"]);
   }, 120_000);
 
-  test("editors list them last in the root module", () => {
+  test("are marked deprecated in the root module, so that editors list them last", () => {
     const sorted = [...inRoot].sort((a, b) => (a.sortText < b.sortText ? -1 : 1));
     const labels = sorted.map(({ label }) => label);
     expect(labels).toEqual(expect.arrayContaining(Object.keys(root)));
@@ -46,16 +46,16 @@ describe("helpers for those who write a backend", () => {
     for (const name of FOR_USERS) expect(labels.indexOf(name), name).toBeLessThan(firstHelper);
   });
 
-  test("in syncguard/common they are like all others", () => {
+  test("are not deprecated in syncguard/common", () => {
     expect(inCommon.map(({ label }) => label)).toEqual(expect.arrayContaining(helpers));
     expect(inCommon.filter(({ isDeprecated }) => isDeprecated)).toEqual([]);
   });
 
-  test("the root module still has them, and they are the same", () => {
+  test("are the same objects in the root module", () => {
     for (const name of helpers) expect(root[name], name).toBe(common[name]);
   });
 
-  test("they are documented under syncguard/common, and nowhere else", () => {
+  test("are documented under syncguard/common, and nowhere else", () => {
     const page = read("docs/custom-backends.md");
     const [, list] = page.split("\n## Helpers in `syncguard/common`\n");
     for (const name of helpers) expect(list, name).toMatch(new RegExp(`\`${name}\\b`));
@@ -70,7 +70,7 @@ describe("helpers for those who write a backend", () => {
     }
   });
 
-  test("the example of the page works", async () => {
+  test("the example in the documentation works", async () => {
     const [, program] = /^```js\n(.*?)^```$/ms.exec(read("docs/custom-backends.md"));
     const { stdout, stderr } = await run(program);
     expect({ stdout, stderr }).toEqual({ stdout: "000000000000001\n", stderr: "" });

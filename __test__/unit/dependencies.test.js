@@ -15,7 +15,7 @@ describe("crates", () => {
   const crate = (name, version = "1.0.0", license = "MIT") => ({ name, version, license });
   const judged = (crates, lockFile = REGISTRY) => violations(rules, crates, lockFile);
 
-  test("what is allowed is not told", () => {
+  test("what is allowed is not reported", () => {
     expect(judged([crate("a"), crate("b", "2.0.0", "MIT/Apache-2.0")])).toEqual([]);
     for (const { crate: skipped } of rules.bans.skip) {
       const [name, version] = skipped.split("@");
@@ -62,7 +62,7 @@ describe("crates", () => {
     expect(isAllowed(expression, ["MIT", "ISC", "Zlib"])).toBe(allowed);
   });
 
-  test("deny.toml is read: every doubled version has its reason, and the targets are ours", () => {
+  test("deny.toml gives a reason for every duplicate version, and lists our targets", () => {
     expect(Object.keys(rules)).toEqual(["graph", "advisories", "licenses", "bans", "sources"]);
     expect(rules.graph.targets).toEqual(JSON.parse(read("package.json")).napi.targets);
     expect(rules.licenses.allow).toContain("MIT");
@@ -76,12 +76,12 @@ describe("crates", () => {
 describe("packages", () => {
   const none = { metadata: { vulnerabilities: { total: 0 } }, vulnerabilities: {} };
 
-  test("development is not installed, the rest is", () => {
+  test("development dependencies do not count as installed, the rest do", () => {
     const packages = { "": {}, "node_modules/a": { dev: true }, "node_modules/b": {} };
     expect(installed({ packages })).toEqual(["node_modules/b"]);
   });
 
-  test("with nothing installed there is nothing to ask", () => {
+  test("nothing is asked if nothing is installed", () => {
     expect(verdict([], "")).toContain("no advisory");
   });
 

@@ -39,7 +39,7 @@ describe.each(pages)("%s", (page) => {
     expect(missing).toEqual([]);
   });
 
-  test("links lead somewhere", () => {
+  test("links lead to existing targets", () => {
     const broken = [...markdown.matchAll(LINK)].filter(([, path, anchor]) => {
       const target = path === "" ? page : join(dirname(page), path);
       if (!existsSync(join(root, target))) return true;
@@ -48,7 +48,7 @@ describe.each(pages)("%s", (page) => {
     expect(broken.map(([link]) => link)).toEqual([]);
   });
 
-  test("imports what is exported", async () => {
+  test("imports only what is exported", async () => {
     const { exports } = JSON.parse(read("package.json"));
     for (const [, names, module] of markdown.matchAll(IMPORT)) {
       const entry = exports[module.replace("syncguard", ".")].require.default;
@@ -86,7 +86,7 @@ const TOLD = [
   ["docs/firestore.md", "which index it needs", /field `lockId`\. Firestore indexes it/],
 ];
 
-test.each(TOLD)("%s tells %s", (page, _, words) => {
+test.each(TOLD)("%s documents %s", (page, _, words) => {
   expect(read(page)).toMatch(words);
 });
 

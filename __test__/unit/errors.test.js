@@ -17,7 +17,7 @@ describe("LockError", () => {
     expect(error.stack).toContain("errors.test.js");
   });
 
-  test("without a message says its code, and has no cause of its own", () => {
+  test("uses its code as the default message, and has no own cause", () => {
     const error = new LockError("RateLimited");
     expect(error.message).toBe("RateLimited");
     expect(error.context).toBeUndefined();
@@ -32,7 +32,7 @@ describe("LockError", () => {
     expect(Object.keys(error)).toEqual(["code"]);
   });
 
-  test("carries the stack of whoever called the operation", async () => {
+  test("has the stack of the operation's caller", async () => {
     const backend = createMemoryBackend();
     async function whoeverCalled() {
       await backend.acquire({ key: "", ttlMs: 1 });
@@ -56,7 +56,7 @@ test("a native error reply becomes a LockError with its details and its cause", 
   expect(replyError('E{"code":"Internal","message":"m"}').cause).toBeUndefined();
 });
 
-test("anything thrown can be turned into an Error", () => {
+test("any thrown value can be converted to an Error", () => {
   const error = new TypeError("as it is");
   expect(toError(error)).toBe(error);
   const made = toError("text");
@@ -69,7 +69,7 @@ test("anything thrown can be turned into an Error", () => {
   expect(toError(silent)).toMatchObject({ cause: silent, originalError: silent });
 });
 
-test("a foreign backend's failure is wrapped, without its text; a LockError stays", () => {
+test("a custom backend's failure is wrapped without its text, and a LockError stays as it is", () => {
   const own = new LockError("RateLimited");
   expect(backendError("acquire", own, {})).toBe(own);
   const foreign = new Error("password=hunter2");
@@ -89,11 +89,11 @@ test("a LockError of another copy of the package keeps its code", async () => {
   expect(ours.context.key).toBe("k");
 });
 
-test.each([null, undefined, 1, "text", {}, { acquire: 1 }])("%o is no backend", (value) => {
+test.each([null, undefined, 1, "text", {}, { acquire: 1 }])("%o is not a backend", (value) => {
   expect(() => checkBackend(value, ["acquire"])).toThrow(/must be a LockBackend/);
 });
 
-test("a backend whose fields cannot be read is told with the reason", () => {
+test("the error for a backend whose fields cannot be read has the cause", () => {
   const { proxy, revoke } = Proxy.revocable({}, {});
   revoke();
   expect(() => checkBackend(proxy, ["acquire"])).toThrow(

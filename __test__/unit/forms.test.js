@@ -29,7 +29,7 @@ afterEach(() => void vi.unstubAllEnvs());
 describe.each(Object.entries(withFunction))("%s", (name, form) => {
   const valueOf = (result) => (name === "tryLock" ? result.value : result);
 
-  test("with a backend, and without one", async () => {
+  test("works with and without a backend", async () => {
     const backend = createMemoryBackend();
     const fn = vi.fn(async ({ fence }) => fence);
     const first = "000000000000001";
@@ -56,7 +56,7 @@ describe.each(Object.entries(withFunction))("%s", (name, form) => {
     ["what is no backend", [{}, () => {}, { key: "k" }]],
     ["a backend that cannot release", [{ acquire() {} }, () => {}, { key: "k" }]],
     ["a URL", ["memory:", () => {}, { key: "k" }]],
-  ])("%s: rejects, and does not throw", async (_, args) => {
+  ])("%s: rejects instead of throwing", async (_, args) => {
     const started = form(...args);
     expect(started).toBeInstanceOf(Promise);
     expect(await rejection(started)).toMatchObject(invalid);
@@ -64,7 +64,7 @@ describe.each(Object.entries(withFunction))("%s", (name, form) => {
 });
 
 describe.each(Object.entries(withoutFunction))("%s", (_, form) => {
-  test("with a backend, and without one", async () => {
+  test("works with and without a backend", async () => {
     const backend = createMemoryBackend();
     const config = { key: newKey() };
     const here = await form(backend, config);
@@ -87,14 +87,14 @@ describe.each(Object.entries(withoutFunction))("%s", (_, form) => {
     ["what is no backend", [{}, { key: "k" }]],
     ["a function, as for lock()", [() => {}, { key: "k" }]],
     ["a URL", ["memory:", { key: "k" }]],
-  ])("%s: rejects, and does not throw", async (_, args) => {
+  ])("%s: rejects instead of throwing", async (_, args) => {
     const started = form(...args);
     expect(started).toBeInstanceOf(Promise);
     expect(await rejection(started)).toMatchObject(invalid);
   });
 });
 
-test("autoExtend needs a backend that can extend, the rest does not", async () => {
+test("only autoExtend needs a backend that can extend", async () => {
   const { extend, ...backend } = scripted();
   expect(await lock(backend, () => "done", { key: "k" })).toBe("done");
   const config = { key: "k", autoExtend: true };
@@ -107,7 +107,7 @@ test("autoExtend needs a backend that can extend, the rest does not", async () =
   }
 });
 
-test("tryLock tells what fn returned apart from that it did not run", async () => {
+test("tryLock distinguishes a result of fn from a busy lock", async () => {
   const backend = createMemoryBackend();
   const config = { key: newKey() };
   const inner = await tryLock(backend, () => tryLock(backend, () => "never", config), config);
@@ -117,7 +117,7 @@ test("tryLock tells what fn returned apart from that it did not run", async () =
   expect(await backend.isLocked(config)).toBe(false);
 });
 
-test("a lock in memory passes to who waits for it within a turn of the event loop", async () => {
+test("a memory lock reaches its next waiter within one turn of the event loop", async () => {
   const backend = createMemoryBackend();
   const config = { key: newKey() };
   const first = await hold(backend, config);
@@ -134,7 +134,7 @@ test("a lock in memory passes to who waits for it within a turn of the event loo
 });
 
 describe("a held lock", () => {
-  test("has what fn would receive, and its end", async () => {
+  test("has the fields of the context, and methods to release it", async () => {
     const held = await hold(createMemoryBackend(), { key: newKey(), ttlMs: 60_000 });
     const { release, extend, isHeld, throwIfLost } = held;
     expect(held.lockId).toHaveLength(22);
@@ -150,7 +150,7 @@ describe("a held lock", () => {
     expect(held.signal.aborted).toBe(false);
   });
 
-  test("ends with its scope, whose failure goes to the callback", async () => {
+  test("is released at the end of its scope, and a failure goes to the callback", async () => {
     const onReleaseError = vi.fn();
     const down = new Error("down");
     const backend = scripted({ release: () => Promise.reject(down) });
@@ -182,7 +182,7 @@ describe("listLocks", () => {
     return { backend, held };
   };
 
-  test("shows hashes; raw shows keys and lockIds", async () => {
+  test("shows hashes, and with raw keys and lockIds", async () => {
     const { backend, held } = await fill(1);
     const [{ lockId, expiresAtMs, fence }] = held;
     const shown = {
@@ -197,7 +197,7 @@ describe("listLocks", () => {
     expect(await all(listLocks(observed))).toEqual([shown]);
   });
 
-  test("goes through all pages, up to the limit", async () => {
+  test("reads all pages, up to the limit", async () => {
     const { backend } = await fill(250);
     const keyHashes = async (options) =>
       new Set((await all(listLocks(backend, options))).map(({ keyHash }) => keyHash)).size;
@@ -208,7 +208,7 @@ describe("listLocks", () => {
     }
   });
 
-  test("wrong input rejects when the first is asked for", async () => {
+  test("wrong input rejects when the first lock is requested", async () => {
     const backend = createMemoryBackend();
     const cause = new Error("getter");
     const hostile = Object.defineProperty({}, "limit", {
@@ -234,7 +234,7 @@ describe("listLocks", () => {
     expect((await rejection(listLocks(backend, hostile).next())).cause).toBe(cause);
   });
 
-  test("ends when its signal is aborted, also between two pages", async () => {
+  test("ends when its signal aborts, also between two pages", async () => {
     const { backend } = await fill(150);
     const aborted = listLocks(backend, { signal: AbortSignal.abort("why") });
     expect(await rejection(aborted.next())).toMatchObject({ code: "Aborted", cause: "why" });
@@ -251,7 +251,7 @@ describe("listLocks", () => {
 });
 
 describe("forceRelease", () => {
-  test("takes a lock away from whoever holds it, who learns of it", async () => {
+  test("takes a lock from its holder, whose signal aborts", async () => {
     const backend = createMemoryBackend();
     const held = await hold(backend, { key: "k", ttlMs: 300, autoExtend: true });
     const { signal } = held;

@@ -12,12 +12,12 @@ afterEach(() => {
 
 const granted = { ok: true, lockId: LOCK_ID, expiresAtMs: 1, fence: "000000000000001" };
 
-describe("a release that its signal forbids", () => {
+describe("a release with an unusable signal", () => {
   test.each([
     ["an aborted signal", AbortSignal.abort(), "Aborted"],
     ["no signal at all", {}, "InvalidArgument"],
     ["null", null, "InvalidArgument"],
-  ])("%s: it is not the handle's one release", async (_, signal, code) => {
+  ])("%s: it does not count as the handle's release", async (_, signal, code) => {
     const backend = scripted();
     const handle = decorateAcquireResult(backend, granted, "k");
     expect((await rejection(handle.release(signal))).code).toBe(code);
@@ -28,7 +28,7 @@ describe("a release that its signal forbids", () => {
 });
 
 describe("disposeTimeoutMs", () => {
-  test("also bounds the wait for a release that somebody else started", async () => {
+  test("also limits the wait for a release that is already in flight", async () => {
     vi.useFakeTimers();
     const onReleaseError = vi.fn();
     const backend = scripted({ release: () => new Promise(() => {}) });
@@ -44,7 +44,7 @@ describe("disposeTimeoutMs", () => {
     expect(backend.names()).toEqual(["release"]);
   });
 
-  test("asks the backend to give up, and survives its late failure", async () => {
+  test("aborts the backend's release, and ignores its late failure", async () => {
     vi.useFakeTimers();
     const onReleaseError = vi.fn();
     let fail;
@@ -75,7 +75,7 @@ describe("the log of a failed disposal", () => {
     return details;
   }
 
-  test("takes the key and the lockId out of a foreign message", async () => {
+  test("redacts the key and the lockId in the message of a custom backend", async () => {
     const details = await logged(new RangeError(`order:7 (${LOCK_ID}) is gone`));
     expect(details).toEqual({
       error: "[redacted] ([redacted]) is gone",
@@ -84,14 +84,14 @@ describe("the log of a failed disposal", () => {
     });
   });
 
-  test("copes with an empty key and a message that is no text", async () => {
+  test("accepts an empty key and a message that is not a string", async () => {
     expect((await logged(new Error("plain"), "")).error).toBe("plain");
     const odd = Object.assign(new Error(), { message: 7 });
     vi.restoreAllMocks();
     expect((await logged(odd)).error).toBe("7");
   });
 
-  test("an error that cannot be shown does not break the disposal", async () => {
+  test("an error that cannot be printed does not break the disposal", async () => {
     vi.stubEnv("NODE_ENV", "test");
     vi.spyOn(console, "error").mockImplementation(() => {});
     const hostile = Object.defineProperty(new Error(), "message", {
@@ -106,7 +106,7 @@ describe("the log of a failed disposal", () => {
 });
 
 describe("any backend", () => {
-  test("methods work alone, and the result may be spread", async () => {
+  test("methods can be destructured, and the result can be spread", async () => {
     const backend = scripted();
     const { extend, release } = { ...decorateAcquireResult(backend, granted, "k") };
     expect((await extend(5)).ok).toBe(true);
@@ -117,7 +117,7 @@ describe("any backend", () => {
     ]);
   });
 
-  test("operations that throw at once reject", async () => {
+  test("operations that throw synchronously reject", async () => {
     const boom = () => {
       throw new Error("boom");
     };
@@ -126,13 +126,13 @@ describe("any backend", () => {
     expect((await rejection(handle.release())).message).toBe("boom");
   });
 
-  test("a handle of the backend itself is kept", async () => {
+  test("a handle of the backend's own is kept", async () => {
     const own = { ...granted, [Symbol.asyncDispose]: async () => {} };
     const backend = scripted({ acquire: async () => own });
     expect(await acquireHandle(backend, { key: "k", ttlMs: 1 })).toBe(own);
   });
 
-  test("wrong arguments", async () => {
+  test("wrong arguments are refused", async () => {
     const invalid = expect.objectContaining({ name: "LockError", code: "InvalidArgument" });
     expect(await rejection(acquireHandle(null, { key: "k", ttlMs: 1 }))).toEqual(invalid);
     const silent = scripted({ acquire: async () => undefined });

@@ -59,7 +59,7 @@ describe("lock ids", () => {
     );
   });
 
-  test("a refused one is not repeated", () => {
+  test("the error does not contain the refused value", () => {
     expect(() => validateLockId("not-a-lock-id")).toThrow(
       invalid(expect.not.stringContaining("not-a-lock-id")),
     );
@@ -73,20 +73,20 @@ test("hashKey: 24 hex characters of SHA-256 over the NFC form", () => {
 });
 
 describe("makeStorageKey", () => {
-  test("prefix and key, or the key alone", () => {
+  test("joins prefix and key, or returns the key alone", () => {
     expect(makeStorageKey("app", "k", 1000, 26)).toBe("app:k");
     expect(makeStorageKey("app::", "k", 1000, 26)).toBe("app:k");
     expect(makeStorageKey("", "k", 1000, 26)).toBe("k");
   });
 
-  test("a hash of the full prefixed key where that is too long", () => {
+  test("hashes the full prefixed key if it is too long", () => {
     const key = "x".repeat(100);
     const hash = sha256(`app:${key}`).subarray(0, 16).toString("base64url");
     expect(makeStorageKey("app", key, 60, 26)).toBe(`app:${hash}`);
     expect(makeStorageKey("app", key, 104, 0)).toBe(`app:${key}`);
   });
 
-  test("refuses what cannot fit, and wrong types", () => {
+  test("refuses prefixes that cannot fit, and wrong types", () => {
     expect(() => makeStorageKey("p".repeat(60), "k", 60, 0)).toThrow(
       invalid(expect.stringContaining("Prefix exceeds backend limit")),
     );

@@ -27,7 +27,7 @@ const aborted = (signal) =>
   new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 
 describe("waiting", () => {
-  test("takes as long as it takes, and asks at least every second", async () => {
+  test("has no limit, and makes an attempt at least every second", async () => {
     let free = false;
     const granting = scripted();
     const times = [];
@@ -71,7 +71,7 @@ describe("waiting", () => {
 });
 
 describe("leading", () => {
-  test("keeps the lock alive until it resigns, with what fn returns", async () => {
+  test("keeps the lock alive until fn returns, and resolves to its result", async () => {
     const backend = scripted();
     const leading = lead(
       backend,
@@ -89,7 +89,7 @@ describe("leading", () => {
     expect([names[0], names.at(-1)]).toEqual(["acquire", "release"]);
   });
 
-  test("ends with what fn throws", async () => {
+  test("rejects with what fn throws", async () => {
     const backend = scripted();
     const error = new Error("cannot lead");
     expect(await rejection(lead(backend, () => Promise.reject(error), CONFIG))).toBe(error);
@@ -100,7 +100,7 @@ describe("leading", () => {
     expect(await rejection(lead(scripted(), atOnce, CONFIG))).toBe(error);
   });
 
-  test("a failed release is reported, and in the way of nothing", async () => {
+  test("a failed release is reported and changes nothing else", async () => {
     const down = new Error("down");
     const backend = scripted({ release: () => Promise.reject(down) });
     const onReleaseError = vi.fn();
@@ -113,7 +113,7 @@ describe("leading", () => {
   test.each([
     ["returns", async () => "so far", "so far"],
     ["throws", () => Promise.reject(new Error("stopped")), new Error("stopped")],
-  ])("aborted while it leads, it ends when fn has ended: %s", async (_, end, outcome) => {
+  ])("if aborted while leading, ends when fn has ended: %s", async (_, end, outcome) => {
     const backend = scripted();
     const controller = new AbortController();
     const leading = lead(
@@ -136,7 +136,7 @@ describe("leading", () => {
   });
 });
 
-describe("deposed", () => {
+describe("after the lock is lost", () => {
   const ways = {
     "fn returns": async () => "ignored",
     "fn throws the signal's reason": async ({ signal }) => signal.throwIfAborted(),
@@ -150,7 +150,7 @@ describe("deposed", () => {
     },
   };
 
-  test.each(Object.entries(ways))("it stands again when %s", async (_, end) => {
+  test.each(Object.entries(ways))("rejoins the election when %s", async (_, end) => {
     const backend = deposing(2);
     const terms = [];
     const leading = lead(
@@ -172,7 +172,7 @@ describe("deposed", () => {
     );
   });
 
-  test("it does not stand again before fn has ended", async () => {
+  test("does not rejoin before fn has ended", async () => {
     const backend = deposing(1);
     let end;
     const fn = vi.fn(() => new Promise((resolve) => (end = resolve)));
@@ -186,7 +186,7 @@ describe("deposed", () => {
     expect(await leading).toBe("second");
   });
 
-  test("an error of fn's own ends it also then", async () => {
+  test("an unrelated error of fn ends it", async () => {
     const error = new TypeError("a bug");
     const leading = rejection(
       lead(
@@ -202,7 +202,7 @@ describe("deposed", () => {
     expect(await leading).toBe(error);
   });
 
-  test("it does not stand again when the caller's signal is aborted meanwhile", async () => {
+  test("does not rejoin if the caller's signal has aborted", async () => {
     const backend = deposing(1);
     const controller = new AbortController();
     const leading = lead(
@@ -219,7 +219,7 @@ describe("deposed", () => {
     expect(backend.names()).toEqual(["acquire", "extend", "release"]);
   });
 
-  test("it waits again as long as it takes", async () => {
+  test("waits again without a limit", async () => {
     let holder = "me";
     const granting = scripted();
     const backend = scripted({

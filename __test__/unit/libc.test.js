@@ -31,12 +31,12 @@ function libcOf(path) {
 describe.skipIf(process.platform !== "linux")("of this process", () => {
   const { header } = process.report.getReport();
 
-  test("is what its report says, and the report was not needed", () => {
+  test("is detected without process.report, with the same result", () => {
     const expected = header.glibcVersionRuntime === undefined ? "musl" : "gnu";
     expect(libcOf(process.execPath)).toEqual([expected, 0]);
   });
 
-  test("is by a linker that exists", () => {
+  test("is detected by a linker that exists", () => {
     expect(existsSync(linkerOf(process.execPath))).toBe(true);
   });
 });
@@ -53,12 +53,12 @@ test.each([
   expect(libcOf(path)).toEqual([libc, 0]);
 });
 
-test("the linker's name may stand at the end of the file", () => {
+test("the linker's name may be at the end of the file", () => {
   const path = file(executable("/lib/ld-musl-x86_64.so.1", { at: 100_000 }));
   expect(linkerOf(path)).toBe("/lib/ld-musl-x86_64.so.1");
 });
 
-test("of a process that was started through the linker", () => {
+test("the libc of a process that was started through the linker", () => {
   expect(libcOf("/usr/lib/ld-musl-x86_64.so.1")).toEqual(["musl", 0]);
   expect(libcOf("/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")).toEqual(["gnu", 0]);
 });
@@ -75,6 +75,6 @@ test.each([
   ["it names no linker", executable(undefined)],
   ["it is for 32 bits", Buffer.concat([whole.subarray(0, 4), Buffer.of(1), whole.subarray(5)])],
   ["its numbers are absurd", executable("/lib/ld-musl-x86_64.so.1", { size: 2n ** 63n })],
-])("unknown, and no error, if %s", (_, bytes) => {
+])("the libc is unknown, without an error, if %s", (_, bytes) => {
   expect(linkerOf(bytes === undefined ? join(folder, "none") : file(bytes))).toBeUndefined();
 });

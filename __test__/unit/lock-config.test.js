@@ -70,7 +70,7 @@ describe.each(Object.entries(FORMS))("%s", (_, form) => {
     expect(backend.calls).toEqual([]);
   };
 
-  test("takes every field", async () => {
+  test("accepts every field", async () => {
     for (const [name, value] of fields(GOOD)) {
       await form(scripted(), { key: "k", [name]: value });
       await form(scripted(), { key: "k", [name]: undefined });
@@ -81,7 +81,7 @@ describe.each(Object.entries(FORMS))("%s", (_, form) => {
     }
   });
 
-  test("refuses a wrong value of any, and names it", async () => {
+  test("refuses a wrong value of every field, and names the field", async () => {
     for (const [name, value] of fields(WRONG)) {
       await refused({ key: "k", [name]: value }, name === "key" ? "Key" : name);
     }
@@ -121,7 +121,7 @@ describe.each(Object.entries(FORMS))("%s", (_, form) => {
     ),
   );
 
-  test("ignores what is like no other: a program may pass its own along", async () => {
+  test("ignores unknown fields that resemble no option", async () => {
     const own = { tag: 1, id: 2, date: 3, job: 4, tenant: 5, [Symbol("ttl")]: 6 };
     await form(scripted(), { key: "k", ...own, acquisition: { ...own } });
     await form(scripted(), Object.create({ key: "k", tag: 1 }));
@@ -141,7 +141,7 @@ describe.each(Object.entries(FORMS))("%s", (_, form) => {
     }
   });
 
-  test("asks for nothing when a signal is aborted already", async () => {
+  test("makes no request if a signal is already aborted", async () => {
     const aborted = AbortSignal.abort("why");
     for (const config of [
       { key: "k", signal: aborted },
@@ -156,7 +156,7 @@ describe.each(Object.entries(FORMS))("%s", (_, form) => {
   });
 });
 
-test("null for a callback is as if it were not given", async () => {
+test("null for a callback counts as not given", async () => {
   vi.stubEnv("NODE_ENV", "test");
   const log = vi.spyOn(console, "error").mockImplementation(() => {});
   const backend = scripted({ release: () => Promise.reject(new Error("down")) });

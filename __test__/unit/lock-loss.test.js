@@ -24,7 +24,7 @@ const CONFIG = { key: "the-key", ttlMs: 1000 };
 const lost = { name: "LockError", code: "LockLost" };
 
 describe("fn outlives its lock", () => {
-  test("its value is returned, and one warning says so", async () => {
+  test("its value is returned, and there is one warning", async () => {
     expect(await lock(scripted(), pass(1500), CONFIG)).toBe("done");
     expect(warn).toHaveBeenCalledTimes(1);
     const [text, options] = warn.mock.calls[0];
@@ -40,7 +40,7 @@ describe("fn outlives its lock", () => {
     expect(warn).toHaveBeenCalledTimes(1);
   });
 
-  test("after a failed heartbeat the advice is another", async () => {
+  test("the warning's advice depends on autoExtend", async () => {
     const backend = scripted({ extend: async () => ({ ok: false }) });
     await lock(backend, pass(700), { ...CONFIG, autoExtend: true });
     expect(warn).toHaveBeenCalledTimes(1);
@@ -53,7 +53,7 @@ describe("fn outlives its lock", () => {
     expect(warn).toHaveBeenCalledTimes(1);
   });
 
-  test("no warning when it was in time, kept alive, or failed", async () => {
+  test("there is no warning if fn was in time, the lock was kept alive, or fn failed", async () => {
     await lock(scripted(), pass(999), CONFIG);
     await lock(scripted(), pass(5000), { ...CONFIG, autoExtend: true });
     const failing = async () => {
@@ -64,7 +64,7 @@ describe("fn outlives its lock", () => {
     expect(warn).not.toHaveBeenCalled();
   });
 
-  test("a warning that throws disturbs nothing", async () => {
+  test("a warning that throws changes nothing", async () => {
     warn.mockImplementation(() => {
       throw new Error("warning");
     });
@@ -72,7 +72,7 @@ describe("fn outlives its lock", () => {
   });
 });
 
-describe("the store is away when a lost lock is released", () => {
+describe("the store is unreachable when a lost lock is released", () => {
   let fail;
   const away = () => {
     const release = () => new Promise((_, reject) => (fail = reject));
@@ -82,7 +82,7 @@ describe("the store is away when a lost lock is released", () => {
   const config = { ...CONFIG, onReleaseError };
   beforeEach(() => void onReleaseError.mockClear());
 
-  test("its value is returned at once, and the failure is told later", async () => {
+  test("fn's value is returned at once, and the failure is reported later", async () => {
     const backend = away();
     expect(await lock(backend, pass(1500), config)).toBe("done");
     expect(await tryLock(backend, pass(1500), config)).toEqual({ ok: true, value: "done" });
@@ -95,7 +95,7 @@ describe("the store is away when a lost lock is released", () => {
     expect(onReleaseError.mock.calls[0][0]).toBe(failure);
   });
 
-  test("what fn throws, and throwIfLost, are told at once", async () => {
+  test("fn's error and the loss reject at once", async () => {
     const error = new Error("fn");
     const failing = async () => {
       await vi.advanceTimersByTimeAsync(1500);
@@ -106,7 +106,7 @@ describe("the store is away when a lost lock is released", () => {
     expect(await rejection(lock(away(), pass(1500), strict))).toMatchObject(lost);
   });
 
-  test("a scope is left at once; release() waits for its result", async () => {
+  test("a scope ends at once, but release() waits for its result", async () => {
     const first = await hold(away(), config);
     await vi.advanceTimersByTimeAsync(1500);
     await first[Symbol.asyncDispose]();
@@ -119,7 +119,7 @@ describe("the store is away when a lost lock is released", () => {
     expect(await releasing).toBe(failure);
   });
 
-  test("a lock that is still held is waited for", async () => {
+  test("the release of a lock that is still held is awaited", async () => {
     const returned = vi.fn();
     const locking = lock(away(), () => "done", config).then(returned);
     await vi.advanceTimersByTimeAsync(500);
@@ -143,7 +143,7 @@ describe("throwIfLost", () => {
     expect(warn).not.toHaveBeenCalled();
   });
 
-  test("is the reason of the signal", async () => {
+  test("rejects with the reason of the signal", async () => {
     let signal;
     const fn = (context) => {
       ({ signal } = context);
@@ -153,7 +153,7 @@ describe("throwIfLost", () => {
     expect(signal.reason).toBe(error);
   });
 
-  test("an error of fn wins", async () => {
+  test("an error of fn takes precedence", async () => {
     const error = new Error("fn");
     const fn = async () => {
       await vi.advanceTimersByTimeAsync(1500);
@@ -162,7 +162,7 @@ describe("throwIfLost", () => {
     expect(await rejection(lock(scripted(), fn, config))).toBe(error);
   });
 
-  test("nothing is thrown when the lock was held to the end", async () => {
+  test("does nothing if the lock was held to the end", async () => {
     expect(await lock(scripted(), pass(999), config)).toBe("done");
     expect(await lock(scripted(), pass(5000), { ...config, autoExtend: true })).toBe("done");
     const extending = async ({ extend }) => {
@@ -188,7 +188,7 @@ describe("throwIfLost", () => {
 });
 
 describe("an extension by fn", () => {
-  test("counts: the signal aborts only after the new time", async () => {
+  test("delays the abort of the signal to the new deadline", async () => {
     await lock(
       scripted(),
       async (context) => {
@@ -206,7 +206,7 @@ describe("an extension by fn", () => {
     );
   });
 
-  test("may shorten it: the signal aborts sooner", async () => {
+  test("may shorten the lease, so that the signal aborts sooner", async () => {
     await lock(
       scripted(),
       async ({ signal, extend }) => {
@@ -220,7 +220,7 @@ describe("an extension by fn", () => {
     );
   });
 
-  test("that finds no lock tells of the loss", async () => {
+  test("that finds no lock reports the loss", async () => {
     const backend = scripted({ extend: async () => ({ ok: false }) });
     await lock(
       backend,
@@ -235,7 +235,7 @@ describe("an extension by fn", () => {
 });
 
 describe("maxHoldMs", () => {
-  test("gives the lock up: LockLost, and it is released at once", async () => {
+  test("ends the hold with LockLost, and releases the lock at once", async () => {
     const backend = scripted();
     await lock(
       backend,
@@ -252,7 +252,7 @@ describe("maxHoldMs", () => {
     expect(backend.names().filter((name) => name === "release")).toHaveLength(1);
   });
 
-  test("is not reached when the work is done sooner", async () => {
+  test("has no effect if the work is done sooner", async () => {
     const backend = scripted();
     const config = { ...CONFIG, autoExtend: true, maxHoldMs: 2500, throwIfLost: true };
     expect(await lock(backend, pass(2400), config)).toBe("done");
@@ -260,19 +260,19 @@ describe("maxHoldMs", () => {
 });
 
 describe("minHoldMs", () => {
-  test("work that is done sooner leaves the lock the rest of its time", async () => {
+  test("work that is done sooner leaves the lock held for the rest of the time", async () => {
     const backend = scripted();
     expect(await lock(backend, pass(300), { ...CONFIG, minHoldMs: 5000 })).toBe("done");
     expect(backend.calls.slice(1)).toEqual([["extend", { lockId: LOCK_ID, ttlMs: 4700 }]]);
   });
 
-  test("work that took as long gives it back", async () => {
+  test("work that took at least as long releases the lock", async () => {
     const backend = scripted();
     await lock(backend, pass(600), { ...CONFIG, minHoldMs: 600 });
     expect(backend.names()).toEqual(["acquire", "release"]);
   });
 
-  test("so does a held lock, also after a failure of fn", async () => {
+  test("applies to hold() and after an error of fn too", async () => {
     const held = scripted();
     await (await hold(held, { ...CONFIG, minHoldMs: 5000 })).release();
     const failed = scripted();

@@ -17,7 +17,7 @@ afterEach(() => {
 });
 
 describe("fn", () => {
-  test("its result is lock()'s, after the release", async () => {
+  test("its result is returned by lock() after the release", async () => {
     const backend = scripted();
     const result = await lock(backend, () => (backend.calls.push(["fn"]), 42), { key: "k" });
     expect(result).toBe(42);
@@ -26,7 +26,7 @@ describe("fn", () => {
     expect(backend.calls[2][1]).toStrictEqual({ lockId: LOCK_ID });
   });
 
-  test("the backend is asked for the normalised key, with the caller's own signal", async () => {
+  test("the backend gets the normalized key and the caller's signal", async () => {
     const backend = scripted();
     const { signal } = new AbortController();
     await lock(backend, () => {}, { key: "e\u0301", ttlMs: 5, signal });
@@ -34,7 +34,7 @@ describe("fn", () => {
     expect(backend.calls[0][1].signal).toBe(signal);
   });
 
-  test("its error wins over that of the release, which is reported", async () => {
+  test("its error takes precedence over that of the release, which is reported", async () => {
     const backend = scripted({ release: () => Promise.reject("no Error") });
     const onReleaseError = vi.fn();
     const failure = new Error("fn failed");
@@ -51,7 +51,7 @@ describe("fn", () => {
     expect(onReleaseError.mock.calls[0][0]).toBeInstanceOf(Error);
   });
 
-  test("an Error of the release is reported as it is, a LockError too", async () => {
+  test("an error of the release is reported unchanged", async () => {
     const cause = new Error("reset");
     for (const thrown of [
       new RangeError("down"),
@@ -90,14 +90,14 @@ describe("fn", () => {
     }
   });
 
-  test("a lock that was gone when it was released is no failure", async () => {
+  test("a release that finds no lock is not a failure", async () => {
     const onReleaseError = vi.fn();
     const backend = scripted({ release: async () => ({ ok: false }) });
     expect(await lock(backend, () => 1, { key: "k", onReleaseError })).toBe(1);
     expect(onReleaseError).not.toHaveBeenCalled();
   });
 
-  test("a callback that throws or rejects disturbs nothing", async () => {
+  test("a callback that throws or rejects changes nothing", async () => {
     const backend = scripted({ release: () => Promise.reject(new Error("down")) });
     for (const onReleaseError of [
       () => {
@@ -109,7 +109,7 @@ describe("fn", () => {
     }
   });
 
-  test("is released although its signal was aborted, without that signal", async () => {
+  test("is released without the caller's signal, even if that aborted", async () => {
     const controller = new AbortController();
     const backend = scripted();
     await lock(backend, () => controller.abort(), { key: "k", signal: controller.signal });
@@ -119,7 +119,7 @@ describe("fn", () => {
 });
 
 describe("the context", () => {
-  test("tells about the lock, and can be taken apart", async () => {
+  test("describes the lock, and can be destructured", async () => {
     const seen = await lock(
       scripted(),
       ({ lockId, fence, expiresAtMs }) => [lockId, fence, expiresAtMs],
@@ -131,11 +131,11 @@ describe("the context", () => {
     expect(seen).toEqual([LOCK_ID, "000000000000001", Date.now() + 1000]);
   });
 
-  test("without a look at the signal there is no timer", async () => {
+  test("sets no timer unless its signal is read", async () => {
     await lock(scripted(), () => expect(vi.getTimerCount()).toBe(0), { key: "k" });
   });
 
-  test("the signal aborts when the lock's time has passed", async () => {
+  test("the signal aborts at the deadline", async () => {
     await lock(
       scripted(),
       async ({ signal }) => {
@@ -149,7 +149,7 @@ describe("the context", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test("the time counts from before the attempt, and a late look sees the loss", async () => {
+  test("the deadline counts from before the attempt, and a late read sees the loss", async () => {
     const backend = scripted({
       acquire: async () => {
         await vi.advanceTimersByTimeAsync(600);
@@ -182,7 +182,7 @@ describe("the context", () => {
     }
   });
 
-  test("after fn the signal is quiet", async () => {
+  test("the signal does not abort after fn has ended", async () => {
     const controller = new AbortController();
     let context;
     await lock(scripted(), (given) => void (given.signal, (context = given)), {
@@ -199,7 +199,7 @@ describe("the context", () => {
 describe("autoExtend", () => {
   const config = { key: "k", ttlMs: 900, autoExtend: true };
 
-  test("extends at each third of the ttl, and stops before the release", async () => {
+  test("extends at each third of the TTL, and stops before the release", async () => {
     const backend = scripted();
     await lock(
       backend,
@@ -233,7 +233,7 @@ describe("autoExtend", () => {
     expect(backend.names()).toEqual(["acquire", "extend", "release"]);
   });
 
-  test("failures are retried until the lock's time has passed", async () => {
+  test("failures are retried until the deadline", async () => {
     let down = true;
     const backend = scripted({
       extend: async ({ ttlMs }) => {
@@ -256,7 +256,7 @@ describe("autoExtend", () => {
     );
   });
 
-  test("an extend that hangs does not hide the loss, nor keep fn's end waiting", async () => {
+  test("an extend that hangs neither hides the loss nor delays the end", async () => {
     const backend = scripted({ extend: () => new Promise(() => {}) });
     await lock(
       backend,
@@ -323,7 +323,7 @@ describe("wrong input rejects, before the backend is asked", () => {
   );
 });
 
-test("onEvent still tells what happens", async () => {
+test("onEvent still reports what happens", async () => {
   const events = [];
   await lock(scripted(), () => {}, { key: "k", onEvent: (event) => events.push(event) });
   expect(events.map(({ type, result }) => `${type} ${result}`)).toEqual([

@@ -26,7 +26,7 @@ function tries(free = () => false) {
 }
 
 describe("attempts", () => {
-  test("double their distance", async () => {
+  test("double the delay between them", async () => {
     const { backend, times } = tries((attempt) => attempt === 5);
     const done = lock(backend, () => "done", { key: "k", acquisition: exact });
     await vi.advanceTimersByTimeAsync(1500);
@@ -34,7 +34,7 @@ describe("attempts", () => {
     expect(times).toEqual([0, 100, 300, 700, 1500]);
   });
 
-  test("keep their distance with a fixed back-off", async () => {
+  test("keep the delay with a fixed back-off", async () => {
     const { backend, times } = tries((attempt) => attempt === 4);
     const acquisition = { ...exact, backoff: "fixed", retryDelayMs: 50 };
     const done = lock(backend, () => {}, { key: "k", acquisition });
@@ -58,7 +58,7 @@ describe("attempts", () => {
     }
   });
 
-  test("end with the retries", async () => {
+  test("end after maxRetries", async () => {
     const { backend, times } = tries();
     const config = { key: "the-key", acquisition: { ...exact, maxRetries: 2 } };
     const failed = rejection(lock(backend, () => {}, config));
@@ -73,14 +73,14 @@ describe("attempts", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test("without retries there is one", async () => {
+  test("there is one without retries", async () => {
     const { backend, times } = tries();
     const config = { key: "k", acquisition: { maxRetries: 0 } };
     expect((await rejection(lock(backend, () => {}, config))).code).toBe("AcquisitionTimeout");
     expect(times).toEqual([0]);
   });
 
-  test("without a limit there is no end", async () => {
+  test("continue without a limit", async () => {
     const { backend, times } = tries((attempt) => attempt === 200);
     const acquisition = { ...exact, backoff: "fixed", maxRetries: Infinity, timeoutMs: Infinity };
     const done = lock(backend, () => "done", { key: "k", acquisition });
@@ -112,7 +112,7 @@ describe("the time limit", () => {
     expect(times).toEqual([0, 100, 300]);
   });
 
-  test("cuts the last pause short", async () => {
+  test("shortens the last delay", async () => {
     const { backend, times } = tries();
     const config = { key: "k", acquisition: { ...exact, timeoutMs: 250 } };
     const failed = rejection(lock(backend, () => {}, config));
@@ -125,7 +125,7 @@ describe("the time limit", () => {
     expect(times).toEqual([0, 100]);
   });
 
-  test("is a wall for an attempt in flight; its late grant is given back", async () => {
+  test("applies to an attempt in flight, whose late grant is released", async () => {
     let grant;
     const backend = scripted({ acquire: () => new Promise((resolve) => (grant = resolve)) });
     const fn = vi.fn();
@@ -171,7 +171,7 @@ describe("signals", () => {
       ? { key: "k", signal, acquisition: rest }
       : { key: "k", acquisition: { ...rest, signal } };
 
-  test.each(where)("aborted before: no attempt (%s)", async (which, text) => {
+  test.each(where)("aborted before the call: no attempt (%s)", async (which, text) => {
     const backend = scripted();
     const error = await rejection(lock(backend, () => {}, configure(which, AbortSignal.abort(7))));
     expect(error).toMatchObject({ code: "Aborted", cause: 7 });
@@ -179,7 +179,7 @@ describe("signals", () => {
     expect(backend.calls).toEqual([]);
   });
 
-  test.each(where)("aborted during a pause: ends at once (%s)", async (which, text) => {
+  test.each(where)("aborted during a delay: the wait ends at once (%s)", async (which, text) => {
     const backend = scripted({ acquire: locked });
     const controller = new AbortController();
     const config = configure(which, controller.signal, { ...exact, retryDelayMs: 1000 });
@@ -191,20 +191,23 @@ describe("signals", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test.each(where)("aborted in flight: ends at once, undoes a grant (%s)", async (which, text) => {
-    let grant;
-    const backend = scripted({ acquire: () => new Promise((resolve) => (grant = resolve)) });
-    const controller = new AbortController();
-    const failed = rejection(lock(backend, () => {}, configure(which, controller.signal)));
-    await vi.advanceTimersByTimeAsync(0);
-    controller.abort();
-    expect((await failed).message).toContain(text);
-    // It is the caller's own for the call, or none: the backend's work is not the wait's.
-    expect(backend.calls[0][1].signal).toBe(which === "signal" ? controller.signal : undefined);
-    grant({ ok: true, lockId: LOCK_ID, expiresAtMs: 1 });
-    await vi.advanceTimersByTimeAsync(0);
-    expect(backend.names()).toEqual(["acquire", "release"]);
-  });
+  test.each(where)(
+    "aborted in flight: the wait ends at once and a grant is undone (%s)",
+    async (which, text) => {
+      let grant;
+      const backend = scripted({ acquire: () => new Promise((resolve) => (grant = resolve)) });
+      const controller = new AbortController();
+      const failed = rejection(lock(backend, () => {}, configure(which, controller.signal)));
+      await vi.advanceTimersByTimeAsync(0);
+      controller.abort();
+      expect((await failed).message).toContain(text);
+      // It is the caller's own for the call, or none: the backend's work is not the wait's.
+      expect(backend.calls[0][1].signal).toBe(which === "signal" ? controller.signal : undefined);
+      grant({ ok: true, lockId: LOCK_ID, expiresAtMs: 1 });
+      await vi.advanceTimersByTimeAsync(0);
+      expect(backend.names()).toEqual(["acquire", "release"]);
+    },
+  );
 
   test("a backend that rejects because of the abort does not change the message", async () => {
     const backend = scripted({
@@ -220,7 +223,7 @@ describe("signals", () => {
     expect((await failed).message).toContain("cancelled by user signal");
   });
 
-  test("aborted in the moment of the grant: fn does not run", async () => {
+  test("aborted at the moment of the grant: fn does not run", async () => {
     const controller = new AbortController();
     const backend = scripted({
       acquire: async () => {
@@ -238,7 +241,7 @@ describe("signals", () => {
 });
 
 describe("failures of the backend", () => {
-  test("end the wait: they are not retried", async () => {
+  test("end the wait without a retry", async () => {
     const down = new LockError("ServiceUnavailable", "down");
     const backend = scripted({ acquire: () => Promise.reject(down) });
     expect(await rejection(lock(backend, () => {}, { key: "k" }))).toBe(down);

@@ -16,7 +16,7 @@ const info = () => ({ keyHash: "a", lockIdHash: "b", expiresAtMs: 2, acquiredAtM
 const raw = { key: "k", lockId: LOCK_ID };
 const holding = () => scripted({ lookup: async () => attachRawData(info(), raw) });
 
-test("each asks the backend once, by key or by lockId", async () => {
+test("each function asks the backend once, by key or by lockId", async () => {
   const backend = holding();
   await getByKey(backend, "k");
   await getById(backend, LOCK_ID);
@@ -39,7 +39,7 @@ test("the signal is passed on", async () => {
   for (const [, opts] of backend.calls) expect(opts.signal).toBe(signal);
 });
 
-test("only the raw ones show the key and the lockId", async () => {
+test("only the raw functions show the key and the lockId", async () => {
   expect(await getByKey(holding(), "k")).toEqual(info());
   for (const shown of [
     await getByKeyRaw(holding(), "k"),
@@ -51,7 +51,7 @@ test("only the raw ones show the key and the lockId", async () => {
   }
 });
 
-test("nothing there", async () => {
+test("null is returned if there is no lock", async () => {
   const backend = scripted();
   expect(await getByKey(backend, "k")).toBeNull();
   expect(await getByKeyRaw(backend, "k")).toBeNull();
@@ -60,7 +60,7 @@ test("nothing there", async () => {
   expect(await owns(holding(), LOCK_ID)).toBe(true);
 });
 
-test("a backend that gives no raw data: the half that was asked with", async () => {
+test("if a backend has no raw data, only what was asked for is shown", async () => {
   const backend = scripted({ lookup: async () => info() });
   const byKey = { ...info(), key: "k", lockId: "[backend does not provide raw lockId]" };
   const byId = { ...info(), key: "[backend does not provide raw key]", lockId: LOCK_ID };

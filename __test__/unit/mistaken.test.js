@@ -153,7 +153,7 @@ describe.each(VALUES)("%s", (_, value, what, remedy) => {
 });
 
 describe("other mistakes", () => {
-  test.each([lock, tryLock, lead])("%o of a lock function, with nothing to run", async (form) => {
+  test.each([lock, tryLock, lead])("%o with a lock function and nothing to run", async (form) => {
     for (const args of [[createLock()], [createLock(), config], [sql, config]]) {
       expect(await refusal(form(...args))).toMatch(/ takes?| makes a backend|own tryLock/);
     }
@@ -163,29 +163,29 @@ describe("other mistakes", () => {
     expect(await refusal(hold(backend))).toMatch(/hold\(\{ key \}\) got a backend .* after it/);
   });
 
-  test("the config first", async () => {
+  test("the config as the first argument", async () => {
     expect(await refusal(lock(config, fn))).toContain("needs an options object");
     expect(await refusal(lock(config, fn, config))).toContain("This is a config: it comes last");
   });
 
-  test("a backend of one's own that is not complete", async () => {
+  test("an incomplete custom backend", async () => {
     const own = { acquire: fn };
     expect(await refusal(lock(own, () => {}, config))).toContain("This one has no release");
     expect(await refusal(lead(own, () => {}, config))).toContain("has no release, extend");
   });
 
-  test("something that nobody knows", async () => {
+  test("an unknown object", async () => {
     for (const value of [5, true, {}, []]) {
       expect(await refusal(hold(value, config))).toMatch(/an object with acquire, release$/);
     }
   });
 
-  test("an object that does not let itself be looked at", async () => {
+  test("an object whose properties cannot be read", async () => {
     const hostile = new Proxy({}, { get: () => expect.fail("looked at") });
     expect(await refusal(hold(hostile, config))).toMatch(/an object with acquire, release$/);
   });
 
-  test("a function whose properties are functions is run as it is", async () => {
+  test("a function whose properties are functions is run", async () => {
     const deepMock = new Proxy(() => 7, { get: () => () => {} });
     vi.stubEnv("SYNCGUARD_URL", "memory:");
     expect(await lock(deepMock, config)).toBe(7);
@@ -215,7 +215,7 @@ describe("as a target", () => {
     },
   );
 
-  test.each(CREATORS)("%o says of a backend that it is one", async (create) => {
+  test.each(CREATORS)("%o recognizes a backend", async (create) => {
     const message = await refusal((async () => create(backend))());
     expect(message).toMatch(/a backend already: pass it to lock\(\)/);
   });

@@ -84,21 +84,24 @@ describe.each([
     },
   ],
 ])("%s", (kind, create, wayOut, mocks) => {
-  test.each(Object.entries(mocks))("%s is refused, with the way out", (_, mock) => {
-    for (const options of [undefined, {}]) {
-      let error;
-      try {
-        create(mock, options);
-      } catch (thrown) {
-        error = thrown;
+  test.each(Object.entries(mocks))(
+    "%s is refused, and the error says what to use instead",
+    (_, mock) => {
+      for (const options of [undefined, {}]) {
+        let error;
+        try {
+          create(mock, options);
+        } catch (thrown) {
+          error = thrown;
+        }
+        expect(error).toMatchObject({ name: "LockError", code: "InvalidArgument" });
+        expect(error.message).toMatch(wayOut);
       }
-      expect(error).toMatchObject({ name: "LockError", code: "InvalidArgument" });
-      expect(error.message).toMatch(wayOut);
-    }
-  });
+    },
+  );
 });
 
-test("setupSchema does not take a mock either", async () => {
+test("setupSchema refuses a mock too", async () => {
   const error = await rejection(setupSchema({ query: vi.fn() }));
   expect(error).toMatchObject({ code: "InvalidArgument" });
   expect(error.message).toContain("as if it were a mock");
@@ -133,7 +136,7 @@ describe("a mock of Redis that has eval() is used through it", () => {
     expect(() => readRedis(mock, { transport: "native" })).toThrow(/transport: "native" needs/);
   });
 
-  test("node-redis only if that is asked for", () => {
+  test("a mock of node-redis is used only on request", () => {
     const mock = { eval: vi.fn(), sendCommand: vi.fn(), isOpen: true };
     expect(readRedis(mock, { transport: "client" }).client.client).toBe(mock);
   });

@@ -26,7 +26,7 @@ describe("opening", () => {
     expect(calls).toEqual([["open", "fake", '{"path":"p"}', 0, undefined]]);
   });
 
-  test("throws what the native side refuses", () => {
+  test("throws the error of the native side", () => {
     state.refusal = DENIED;
     expect(() => make()).toThrow(
       expect.objectContaining({ name: "LockError", code: "AuthFailed" }),
@@ -45,7 +45,7 @@ describe("opening", () => {
 });
 
 describe("replies", () => {
-  test("a grant", async () => {
+  test("a granted lock", async () => {
     next.push(GRANT, "1");
     const held = await backend.acquire({ key: "k", ttlMs: 30_000 });
     expect(held).toMatchObject({
@@ -69,7 +69,7 @@ describe("replies", () => {
     });
   });
 
-  test("release and extend, and why they failed", async () => {
+  test("releases and extensions, with the reason of a failure", async () => {
     next.push("1", "0", "2", "11700000000000,31000", "0", "2");
     const lockId = LOCK_ID;
     expect(await backend.release({ lockId })).toEqual({ ok: true });
@@ -119,7 +119,7 @@ describe("replies", () => {
     ["lookup", { lockId: LOCK_ID }],
     ["close", undefined],
   ];
-  test.each(CALLS)("an error of %s(%o) is thrown with what it was about", async (name, opts) => {
+  test.each(CALLS)("an error of %s(%o) is thrown with its context", async (name, opts) => {
     next.push(DENIED);
     const error = await rejection(backend[name](opts));
     expect(error).toMatchObject({ code: "AuthFailed", message: "no" });
@@ -137,7 +137,7 @@ describe("replies", () => {
     },
   );
 
-  test("answers that come later, several at once and in any order", async () => {
+  test("replies that come later, several at once and in any order", async () => {
     next.push(11, 12, 13);
     const results = Promise.all([
       backend.acquire({ key: "k", ttlMs: 1 }),
@@ -174,7 +174,7 @@ describe("abort", () => {
     expect(calls).toEqual([]);
   });
 
-  test("in flight: rejects at once, cancels, and stops listening", async () => {
+  test("in flight: rejects at once, cancels, and removes its listener", async () => {
     const controller = new AbortController();
     next.push(21);
     const acquiring = backend.acquire({ key: "k", ttlMs: 1, signal: controller.signal });
@@ -186,7 +186,7 @@ describe("abort", () => {
     expect(getEventListeners(controller.signal, "abort")).toHaveLength(0);
   });
 
-  test("whatever is answered after the abort is nobody's: the native side has undone it", async () => {
+  test("a reply after the abort is ignored, because the native side undoes it", async () => {
     const controller = new AbortController();
     next.push(22);
     const acquiring = backend.acquire({ key: "k", ttlMs: 1, signal: controller.signal });
@@ -197,7 +197,7 @@ describe("abort", () => {
     expect(names()).toEqual(["acquire", "cancel"]);
   });
 
-  test("an answer that was in time counts, and nobody listens any more", async () => {
+  test("a reply that was in time counts, and the listener is removed", async () => {
     const controller = new AbortController();
     next.push(23);
     const acquiring = backend.acquire({ key: "k", ttlMs: 1, signal: controller.signal });
@@ -207,7 +207,7 @@ describe("abort", () => {
     expect((await acquiring).ok).toBe(false);
   });
 
-  test("a signal that does not let itself be listened to", async () => {
+  test("a signal whose addEventListener throws", async () => {
     const cause = new Error("hostile");
     const signal = {
       aborted: false,
@@ -225,7 +225,7 @@ describe("abort", () => {
 });
 
 describe("staying alive", () => {
-  test("a pending operation holds the process until its final answer", async () => {
+  test("a pending operation keeps the process alive until its final reply", async () => {
     const timers = () =>
       process.getActiveResourcesInfo().filter((resource) => resource === "Timeout").length;
     const idle = timers();

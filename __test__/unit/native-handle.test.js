@@ -21,7 +21,7 @@ const acquire = (...replies) => {
 };
 const lost = { name: "LockError", code: "LockLost" };
 
-test("knows by the native clock whether the lock is surely held", async () => {
+test("isHeld() compares the validity with the native clock", async () => {
   const held = await acquire("1");
   state.now = 30_980;
   expect([held.isHeld(), held.isHeld(9), held.isHeld(10)]).toEqual([true, true, false]);
@@ -32,7 +32,7 @@ test("knows by the native clock whether the lock is surely held", async () => {
   expect(names()).toEqual(["acquire"]);
 });
 
-test("released, it is not held any more", async () => {
+test("a released lock is not held", async () => {
   const held = await acquire("1");
   await held.release();
   expect(held.isHeld()).toBe(false);
@@ -41,7 +41,7 @@ test("released, it is not held any more", async () => {
   expect(names()).toEqual(["acquire", "release"]);
 });
 
-test("sets an alarm when its signal is asked for, which aborts in time", async () => {
+test("reading the signal sets an alarm, which aborts it in time", async () => {
   const held = await acquire(41);
   const { signal } = held;
   expect(held.signal).toBe(signal);
@@ -51,14 +51,14 @@ test("sets an alarm when its signal is asked for, which aborts in time", async (
   expect(signal.reason).toMatchObject(lost);
 });
 
-test("asked too late, the signal is aborted already", async () => {
+test("a signal that is read too late is already aborted", async () => {
   const held = await acquire();
   state.now = 30_990;
   expect(held.signal.reason).toMatchObject(lost);
   expect(names()).toEqual(["acquire"]);
 });
 
-test("extended, the alarm is for the new time", async () => {
+test("an extension moves the alarm", async () => {
   const held = await acquire(42, "11700000060000,60000", 43);
   const { signal } = held;
   await held.extend(60_000);
@@ -71,7 +71,7 @@ test("extended, the alarm is for the new time", async () => {
   expect(signal.reason).toMatchObject(lost);
 });
 
-test("shortened, too", async () => {
+test("an extension that shortens the lease moves the alarm too", async () => {
   const held = await acquire(45, "11700000005000,5000", 46);
   const { signal } = held;
   await held.extend(4000);
@@ -86,7 +86,7 @@ test("shortened, too", async () => {
   expect(signal.reason).toMatchObject(lost);
 });
 
-test("released, the alarm is cancelled and nobody hears of it", async () => {
+test("a release cancels the alarm and its listener", async () => {
   const held = await acquire(44, "1");
   const { signal } = held;
   await held.release();
@@ -99,7 +99,7 @@ test("released, the alarm is cancelled and nobody hears of it", async () => {
   expect(signal.aborted).toBe(false);
 });
 
-test("of a locked key was never held", async () => {
+test("the handle of a refused acquire was never held", async () => {
   next.push("L");
   const refused = await backend.acquire({ key: "k", ttlMs: 1 });
   expect(refused.isHeld()).toBe(false);

@@ -31,8 +31,8 @@ const names = () => calls.map(([name]) => name);
 const limits = (...all) => Float64Array.from(all);
 const unknownLimits = [Infinity, Infinity, Infinity];
 
-describe("crossing", () => {
-  test("lock() crosses twice", async () => {
+describe("calls into the addon", () => {
+  test("lock() makes two", async () => {
     next.push(HOLD, "1");
     const acquisition = { backoff: "fixed", jitter: "none" };
     const config = { key: "k", ttlMs: 500, acquisition };
@@ -52,7 +52,7 @@ describe("crossing", () => {
     expect(calls[0]).toEqual(["hold", "k", 30_000, true, true, false, 0, defaults]);
   });
 
-  test("all limits, and what can be cancelled", async () => {
+  test("all limits and cancellability are passed", async () => {
     next.push(HOLD, "1");
     await lock(backend, () => {}, {
       key: "k",
@@ -69,7 +69,7 @@ describe("crossing", () => {
     expect(calls[0]).toEqual(["hold", "k", 30_000, true, true, true, 0, given]);
   });
 
-  test("who waits for the lock is told by its end, if that was answered at once", async () => {
+  test("a release that is answered at once may carry the next waiter's reply", async () => {
     next.push(HOLD, 54, `154,${HOLD.replace(",7,", ",8,")}`, "1");
     const first = await hold(backend, { key: "k" });
     const second = lock(backend, ({ fence }) => fence, { key: "k" });
@@ -81,7 +81,7 @@ describe("crossing", () => {
     ]);
   });
 
-  test("a later answer to the end comes as all do", async () => {
+  test("a release that is answered later gets its own reply", async () => {
     next.push(HOLD, 55, 56);
     const first = await hold(backend, { key: "k" });
     const second = tryHold(backend, { key: "k" });
@@ -101,7 +101,7 @@ describe("crossing", () => {
     for (const call of [calls[0], calls[2]]) expect(call[3]).toBe(false);
   });
 
-  test("hold() and tryHold() cross when they begin and when they end, and then no more", async () => {
+  test("hold() and tryHold() make one at the beginning and one at the end", async () => {
     for (const [form, waits] of [
       [hold, true],
       [tryHold, false],
@@ -122,7 +122,7 @@ describe("crossing", () => {
     expect(await tryHold(backend, { key: "k" })).toBeNull();
   });
 
-  test("a wait ends with its answer, whenever that comes", async () => {
+  test("a wait ends with its reply, whenever that comes", async () => {
     next.push(40, 41);
     const waiting = lock(backend, () => "done", { key: "k" });
     answer(40, HOLD);
@@ -190,7 +190,7 @@ describe("abort", () => {
     }
   });
 
-  test("a grant in the same moment is given back", async () => {
+  test("a grant at the same moment is released", async () => {
     const controller = new AbortController();
     next.push(44, 45);
     const fn = vi.fn();
@@ -204,7 +204,7 @@ describe("abort", () => {
     answer(45, "1");
   });
 
-  test("a grant that came at once is given back when the signal was aborted meanwhile", async () => {
+  test("an immediate grant is released if the signal aborted in the meantime", async () => {
     const controller = new AbortController();
     let looks = 0;
     const signal = new Proxy(controller.signal, {
@@ -220,7 +220,7 @@ describe("abort", () => {
     expect(names()).toEqual(["hold", "abandonHold"]);
   });
 
-  test("by what the native side told before, in one go: the grant is given back", async () => {
+  test("by an event in the same batch as the grant: the grant is released", async () => {
     const controller = new AbortController();
     next.push(HOLD, 46, "1", "1");
     const held = await hold(backend, { key: "first" });
@@ -234,13 +234,13 @@ describe("abort", () => {
   });
 });
 
-describe("a lock whose time passed before it was heard of", () => {
+describe("a grant that expired before it was read", () => {
   const second = HOLD.replace(",7,", ",8,").replace(FENCE, "000000000000009");
 
   test.each([
     ["later", 51],
     ["at once", second],
-  ])("is given back, and the wait goes on, with success %s", async (_, again) => {
+  ])("is released and the wait continues, with success %s", async (_, again) => {
     next.push(50, again, "1");
     state.isLate = (number) => number === 7;
     const { signal } = new AbortController();
@@ -253,7 +253,7 @@ describe("a lock whose time passed before it was heard of", () => {
     expect(calls.at(-1)).toEqual(["endHold", 8, false, false]);
   });
 
-  test("however often that happens, and until it is cancelled", async () => {
+  test("is repeated as often as needed, until the wait is cancelled", async () => {
     const controller = new AbortController();
     next.push(51, HOLD, HOLD, HOLD, 52);
     state.isLate = () => true;
@@ -269,7 +269,7 @@ describe("a lock whose time passed before it was heard of", () => {
     answer(52, "Z");
   });
 
-  test("without a wait it is as if another had it", async () => {
+  test("counts as locked if there is no wait", async () => {
     next.push(53, "L");
     state.isLate = () => true;
     const trying = tryHold(backend, { key: "k" });
@@ -277,7 +277,7 @@ describe("a lock whose time passed before it was heard of", () => {
     expect(await trying).toBeNull();
   });
 
-  test("of one that came at once nobody asks: the engine just said so", async () => {
+  test("is not checked for a grant that the call returned", async () => {
     next.push(HOLD, "1");
     state.isLate = vi.fn(() => true);
     await lock(backend, () => expect(state.isLate).not.toHaveBeenCalled(), { key: "k" });
@@ -285,7 +285,7 @@ describe("a lock whose time passed before it was heard of", () => {
 });
 
 describe("the hold", () => {
-  test("tells its latest expiry, also after its end", async () => {
+  test("has its latest expiry, also after its end", async () => {
     next.push(HOLD, "1");
     state.expiresAt = 1_800_000_000_000;
     let context;
@@ -295,7 +295,7 @@ describe("the hold", () => {
     await lock(backend, (given) => expect(given.expiresAtMs).toBe(1_800_000_000_000), { key: "k" });
   });
 
-  test("isHeld() asks for the time that is left", async () => {
+  test("isHeld() asks the engine for the remaining time", async () => {
     next.push(HOLD, "1");
     let context;
     await lock(
@@ -312,7 +312,7 @@ describe("the hold", () => {
     expect(() => context.throwIfLost()).toThrow(expect.objectContaining({ code: "LockLost" }));
   });
 
-  test("extend() is of its own lock, for the ttl of the config unless another is given", async () => {
+  test("extend() extends its lock, by default for the TTL of the config", async () => {
     next.push(HOLD, "11800000000000,9", "2", "1");
     await lock(
       backend,
@@ -329,7 +329,7 @@ describe("the hold", () => {
     ]);
   });
 
-  test("nobody listens unless the signal is looked at", async () => {
+  test("there is no listener unless the signal is read", async () => {
     next.push(HOLD, "1", HOLD, "1");
     await lock(backend, () => {}, { key: "k" });
     expect(names()).not.toContain("listenHold");
@@ -337,7 +337,7 @@ describe("the hold", () => {
     expect(calls.filter(([name]) => name === "listenHold")).toEqual([["listenHold", 7, false]]);
   });
 
-  test.each(["early", "late"])("a loss aborts the signal that is looked at %s", async (when) => {
+  test.each(["early", "late"])("a loss aborts a signal that is read %s", async (when) => {
     next.push(HOLD, "0");
     vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     await lock(
@@ -355,7 +355,7 @@ describe("the hold", () => {
     vi.restoreAllMocks();
   });
 
-  test("a loss that nobody has heard of is found at the end, and the lock given back all the same", async () => {
+  test("an unnoticed loss is found at the end, and the lock is released anyway", async () => {
     next.push(HOLD, "!", "0");
     state.lost = LOST;
     const fn = () => Object.assign(state, { heldFor: () => -1 });
@@ -367,14 +367,14 @@ describe("the hold", () => {
     ]);
   });
 
-  test("what is told after fn is too late to matter", async () => {
+  test("an event after fn has ended is ignored", async () => {
     next.push(HOLD, "1");
     const signal = await lock(backend, (context) => context.signal, { key: "k" });
     answer(7, LOST);
     expect(signal.aborted).toBe(false);
   });
 
-  test("its end fails: fn's value stays, the failure is reported with its code", async () => {
+  test("a failed release is reported with its code, and fn's value is returned", async () => {
     const onReleaseError = vi.fn();
     next.push(HOLD, DENIED);
     expect(await lock(backend, () => 1, { key: "k", onReleaseError })).toBe(1);

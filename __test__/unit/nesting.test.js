@@ -47,7 +47,7 @@ describe("inside the function of", () => {
 
   const observed = () => withTelemetry(backend, { onEvent: () => {} });
 
-  test("lock(), hold() and lead() are told alike", async () => {
+  test("lock(), hold() and lead() get the same advice", async () => {
     await lock(
       backend,
       async () => {
@@ -59,7 +59,7 @@ describe("inside the function of", () => {
     );
   });
 
-  test("another lock() in between, and beside others", async () => {
+  test("with another lock() in between, and concurrent ones", async () => {
     const nested = lock(
       backend,
       () =>
@@ -77,13 +77,13 @@ describe("inside the function of", () => {
     expect([first, second]).toEqual([expect.stringMatching(ITSELF), expect.stringMatching(ITSELF)]);
   });
 
-  test("a key that is the same when it is normalised", async () => {
+  test("with a key that is the same after normalization", async () => {
     const composed = { key: "caf\u00e9", acquisition };
     const inner = () => message(backend, composed);
     expect(await lock(backend, inner, { key: "cafe\u0301" })).toMatch(ITSELF);
   });
 
-  test("a lock() on a user's own backend", async () => {
+  test("with a lock() on a custom backend", async () => {
     let isHeld = false;
     const own = scripted({
       acquire: async ({ ttlMs }) => {
@@ -96,8 +96,8 @@ describe("inside the function of", () => {
   });
 });
 
-describe("it is not claimed", () => {
-  test("of another key or another backend", async () => {
+describe("the message does not blame the caller", () => {
+  test("for another key or another backend", async () => {
     const other = createMemoryBackend();
     const held = [await hold(backend, { key: "other key" }), await hold(other, { key })];
     await lock(
@@ -112,7 +112,7 @@ describe("it is not claimed", () => {
     await other.close();
   });
 
-  test("of work that outlives the lock() in which it was started", async () => {
+  test("for work that outlives the lock() in which it was started", async () => {
     let outlives;
     await lock(backend, () => void (outlives = sleep(20).then(() => message())), { key });
     const another = await backend.acquire({ key, ttlMs: 60_000 });
@@ -120,7 +120,7 @@ describe("it is not claimed", () => {
     await another.release();
   });
 
-  test("of a lock that was lost meanwhile", async () => {
+  test("for a lock that was lost in the meantime", async () => {
     await lock(
       backend,
       async ({ signal }) => {
@@ -134,7 +134,7 @@ describe("it is not claimed", () => {
     );
   });
 
-  test("of others in the same process, of which it is only said that they hold it", async () => {
+  test("for another caller in the same process, and only says that this process holds the lock", async () => {
     const held = await hold(backend, { key });
     expect(await message()).toMatch(PERHAPS);
     await held.release();
@@ -146,14 +146,14 @@ describe("it is not claimed", () => {
     expect(waited).toMatch(PERHAPS);
   });
 
-  test("of a lock that nobody of this process holds with lock(), hold() or lead()", async () => {
+  test("for a lock that this process does not hold with lock(), hold() or lead()", async () => {
     const held = await backend.acquire({ key, ttlMs: 60_000 });
     expect(await message()).toMatch(ANOTHER);
     await held.release();
   });
 });
 
-test("locks that have ended are not kept by work that one started in the other", async () => {
+test("locks that have ended are not kept alive by nested work", async () => {
   setFlagsFromString("--expose-gc");
   const gc = runInNewContext("gc");
   const refs = [];
@@ -178,7 +178,7 @@ test("locks that have ended are not kept by work that one started in the other",
   expect(refs.length).toBe(51);
 });
 
-describe("where programs run for real", () => {
+describe("in production", () => {
   const script = `
     import { lock } from ${JSON.stringify(new URL("../../js/index.js", import.meta.url).href)};
     import { createMemoryBackend } from ${JSON.stringify(new URL("../../js/memory.js", import.meta.url).href)};
@@ -195,13 +195,13 @@ describe("where programs run for real", () => {
   };
 
   test.each(["", "production"])(
-    "(NODE_ENV %j) it costs nothing, and is said with an if",
+    "(NODE_ENV %j) nothing is checked, and the advice is conditional",
     async (NODE_ENV) => {
       expect(await run({ NODE_ENV, SYNCGUARD_DEBUG: "" })).toMatch(PERHAPS);
     },
   );
 
-  test("SYNCGUARD_DEBUG=true makes sure", async () => {
+  test("SYNCGUARD_DEBUG=true enables the check", async () => {
     expect(await run({ NODE_ENV: "production", SYNCGUARD_DEBUG: "true" })).toMatch(ITSELF);
   });
 });

@@ -15,13 +15,13 @@ describe("createBackend", () => {
     expect((await rejection(backend.isLocked({ key: "k" }))).message).toContain("closed");
   });
 
-  test("takes a URL object, and the backend's options", () => {
+  test("accepts a URL object, and the backend's options", () => {
     expect(createBackend(new URL("memory:")).capabilities.backend).toBe("memory");
     expect(() => createBackend("memory:", { disposeTimeoutMs: -1 })).toThrow(/disposeTimeoutMs/);
   });
 
   test.each([1, {}, "", "memory", "http://user:hunter2@host", "toString:", "/a/path"])(
-    "refuses %o and names what there is, not what was given",
+    "refuses %o and names the known schemes, not the value",
     (url) => {
       const schemes = ["redis:", "rediss:", "postgres:", "postgresql:", "firestore:", "sqlite:"];
       const error = (() => {
@@ -47,7 +47,7 @@ describe("lock() without a backend", () => {
     expect(await lock(({ fence }) => fence, config)).toBe("000000000000002");
   });
 
-  test("rejects when that is no URL of a backend", async () => {
+  test("rejects if it is not a URL of a backend", async () => {
     vi.stubEnv("SYNCGUARD_URL", "nonsense:");
     expect(await rejection(lock(() => {}, { key: "k" }))).toMatchObject({
       name: "LockError",
@@ -67,7 +67,7 @@ test("createLock binds lock() to a backend of its own", async () => {
   expect(result).toBe("AcquisitionTimeout");
 });
 
-test("createMemoryBackend takes its options first or second", () => {
+test("createMemoryBackend accepts its options as the first or second argument", () => {
   const nothing = { disposeTimeoutMs: 0, onReleaseError: null, clock: undefined };
   for (const args of [[], [{}], [null, null], [undefined, nothing], ["memory:", {}]]) {
     expect(createMemoryBackend(...args).capabilities).toEqual({
@@ -101,7 +101,7 @@ test("createMemoryBackend runs on the system's clock or on JavaScript's", () => 
   }
 });
 
-test("what createLock returns can be closed", async () => {
+test("the function that createLock returns can be closed", async () => {
   for (const close of ["close", Symbol.asyncDispose]) {
     const bound = createMemoryLock();
     expect(await bound(() => 1, { key: "k" })).toBe(1);
@@ -110,6 +110,6 @@ test("what createLock returns can be closed", async () => {
   }
 });
 
-test("syncguard/common has lock() too", async () => {
+test("syncguard/common exports lock() too", async () => {
   expect((await import("../../js/common.js")).lock).toBe(lock);
 });

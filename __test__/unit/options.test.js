@@ -29,21 +29,21 @@ describe("nearMiss", () => {
     ["singal", "signal"],
     ["keys", "key"],
     ["Name", "name"],
-  ])("%s is meant as %s", (name, meant) => expect(nearMiss(name, LOCK)).toBe(meant));
+  ])("%s suggests %s", (name, meant) => expect(nearMiss(name, LOCK)).toBe(meant));
 
   test.each(["id", "tag", "date", "type", "mode", "job", "max", "event", "k", "", "__proto__"])(
-    "%o may be a program's own",
+    "%o suggests nothing",
     (name) => expect(nearMiss(name, LOCK)).toBeUndefined(),
   );
 
-  test("a known name is no miss, and the nearest one is meant", () => {
+  test("a known name suggests nothing, and the nearest name is suggested", () => {
     for (const name of LOCK) expect(nearMiss(name, LOCK)).toBeUndefined();
     expect(nearMiss("minHoldMS", LOCK)).toBe("minHoldMs");
     expect(nearMiss("maxHoldM", LOCK)).toBe("maxHoldMs");
     expect(nearMiss("x".repeat(1_000_000), LOCK)).toBeUndefined();
   });
 
-  test("the error names both, or what there is", () => {
+  test("the error names the suggestion, or all options", () => {
     expect(unknownOption("ttl", LOCK)).toMatchObject({
       code: "InvalidArgument",
       message: 'Unknown option "ttl": did you mean "ttlMs"?',
@@ -77,7 +77,7 @@ describe.each(Object.entries(BACKENDS))("%s", (_, [create, url, inOne]) => {
   };
   const hint = 'Unknown option "disposeTimeout": did you mean "disposeTimeoutMs"?';
 
-  test("a misspelt option is refused, wherever it stands", () => {
+  test("a misspelt option is refused in every position", () => {
     expect(message(url, { disposeTimeout: 5 })).toBe(hint);
     expect(message(inOne, { disposeTimeout: 5 })).toBe(hint);
     expect(message({ ...inOne, disposeTimeout: 5 })).toBe(hint);
@@ -85,19 +85,19 @@ describe.each(Object.entries(BACKENDS))("%s", (_, [create, url, inOne]) => {
     expect(message(url, { surprise: 1 })).toMatch(/"surprise": use one of .*onReleaseError/);
   });
 
-  test("one that is undefined is not given", () => {
+  test("an option that is undefined counts as not given", () => {
     expect(message(url, { surprise: undefined })).toBe("accepted");
     expect(message({ ...inOne, surprise: undefined })).toBe("accepted");
   });
 
-  test("nothing, null and an empty object are no options", () => {
+  test("undefined, null and an empty object count as no options", () => {
     for (const none of [undefined, null, {}]) expect(message(url, none)).toBe("accepted");
     for (const wrong of [5, "text", [], () => {}, new URL("memory:")]) {
       expect(message(url, wrong)).toBe("The backend's options must be an object");
     }
   });
 
-  test("the shared ones are known, and checked", () => {
+  test("the shared options are known and checked", () => {
     const shared = { onReleaseError: () => {}, disposeTimeoutMs: 5, connectTimeoutMs: 5 };
     expect(message(url, { ...shared, operationTimeoutMs: 5 })).toBe("accepted");
     expect(message({ ...inOne, ...shared, operationTimeoutMs: 5 })).toBe("accepted");
@@ -112,7 +112,7 @@ describe.each(Object.entries(BACKENDS))("%s", (_, [create, url, inOne]) => {
     expect(message({ ...inOne, onReleaseError: 1 })).toBe("onReleaseError must be a function");
   });
 
-  test("options that cannot be read are told with the reason", () => {
+  test("the error for options that cannot be read has the cause", () => {
     const cause = new Error("getter");
     const hostile = (fields) =>
       Object.defineProperty(fields, "onReleaseError", {
@@ -133,14 +133,14 @@ describe.each(Object.entries(BACKENDS))("%s", (_, [create, url, inOne]) => {
   });
 });
 
-test("options that are given apart win over those in the target, which stay", () => {
+test("separate options take precedence over those in the target, which are not changed", () => {
   const target = { path: "/tmp/x.db", durability: "low", operationTimeoutMs: 0 };
   expect(() => createSqliteBackend(target, { durability: "full" })).toThrow(/operationTimeoutMs/);
   expect(() => createSqliteBackend(target, { operationTimeoutMs: 5 })).toThrow(/durability/);
   createSqliteBackend(target, { durability: "full", operationTimeoutMs: 5 });
 });
 
-test("fields of a connection are no options of the backend", () => {
+test("fields of a connection are not options of the backend", () => {
   expect(() => createPostgresBackend("postgres://h", { password: "secret" })).toThrow(
     /Unknown option "password": use one of/,
   );
@@ -148,7 +148,7 @@ test("fields of a connection are no options of the backend", () => {
   expect(() => createRedisBackend({ host: "h", clientKeyPrefix: "x" })).toThrow(/clientKeyPrefix/);
 });
 
-test("setupSchema answers alike", async () => {
+test("setupSchema refuses the same", async () => {
   const error = await rejection(setupSchema("postgres://h", { tablename: "t" }));
   expect(error.message).toBe('Unknown option "tablename": did you mean "tableName"?');
 });

@@ -8,7 +8,7 @@ import { hold, lock, LockError, tryHold } from "../../js/index.js";
 import { until } from "../fixtures/wait.js";
 import { LOCK_ID, rejection, scripted } from "./support.js";
 
-describe("what it throws", () => {
+describe("errors that it throws", () => {
   const down = new LockError("ServiceUnavailable", "down", { cause: new Error("reset") });
   const things = [
     new TypeError("odd"),
@@ -23,7 +23,7 @@ describe("what it throws", () => {
     ["lock", (backend) => lock(backend, () => {}, { key: "k" })],
     ["hold", (backend) => hold(backend, { key: "k" })],
     ["tryHold", (backend) => tryHold(backend, { key: "k" })],
-  ])("%s: a LockError reaches the caller as it is, at once", async (_, form) => {
+  ])("%s: a LockError reaches the caller unchanged, without a retry", async (_, form) => {
     for (const acquire of [
       () => Promise.reject(down),
       () => {
@@ -36,7 +36,7 @@ describe("what it throws", () => {
     }
   });
 
-  test("anything else is the cause of an Internal one: the very thing", async () => {
+  test("any other value becomes the cause of an Internal error", async () => {
     for (const thing of things) {
       const backend = scripted({ acquire: () => Promise.reject(thing) });
       const error = await rejection(lock(backend, () => {}, { key: "the-key" }));
@@ -63,7 +63,7 @@ describe("what it throws", () => {
     causes.forEach((cause, n) => expect(cause).toBe(errors[n]));
   });
 
-  test("extend: to fn as it is", async () => {
+  test("extend: fn gets the error unchanged", async () => {
     const odd = new TypeError("odd");
     for (const [thrown, check] of [
       [down, (error) => expect(error).toBe(down)],
@@ -74,7 +74,7 @@ describe("what it throws", () => {
     }
   });
 
-  test("heartbeats: the loss names the last one as its cause", async () => {
+  test("heartbeats: the last error is the cause of the loss", async () => {
     vi.useFakeTimers();
     vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     try {
@@ -102,15 +102,15 @@ describe("what it throws", () => {
   });
 
   test.each([undefined, null, 7, "yes", {}, { ok: 0 }, []])(
-    "an acquire that returns %o has not granted",
+    "an acquire that returns %o grants nothing",
     async (result) => {
       expect(await tryHold(scripted({ acquire: async () => result }), { key: "k" })).toBeNull();
     },
   );
 });
 
-describe("its own names and times", () => {
-  test("lockIds and fences of any kind come back as they are", async () => {
+describe("its lockIds, fences and times", () => {
+  test("lockIds and fences of any kind are returned unchanged", async () => {
     for (const lockId of ["own", 42, Symbol("id")]) {
       const grant = { ok: true, lockId, fence: 7n, expiresAtMs: 123 };
       const backend = scripted({ acquire: async () => grant });
@@ -127,7 +127,7 @@ describe("its own names and times", () => {
     }
   });
 
-  test("expiries that are none disturb nothing", async () => {
+  test("invalid expiries change nothing", async () => {
     for (const expiresAtMs of [undefined, NaN, -1, "soon", Infinity]) {
       const backend = scripted({
         acquire: async () => ({ ok: true, lockId: LOCK_ID, expiresAtMs }),
@@ -136,7 +136,7 @@ describe("its own names and times", () => {
     }
   });
 
-  test("one backend may be used for many keys at once", async () => {
+  test("one backend can be used for many keys at once", async () => {
     let inside = 0;
     const seen = new Set();
     const backend = scripted({
@@ -152,7 +152,7 @@ describe("its own names and times", () => {
   });
 });
 
-describe("its life", () => {
+describe("its lifetime", () => {
   setFlagsFromString("--expose-gc");
   const gc = runInNewContext("gc");
   const collect = async () => {
@@ -162,7 +162,7 @@ describe("its life", () => {
     }
   };
 
-  test("one that is used no more is not kept", async () => {
+  test("an unused backend is garbage collected", async () => {
     const used = async () => {
       const backend = scripted();
       await lock(backend, () => {}, { key: "k" });
@@ -173,7 +173,7 @@ describe("its life", () => {
     await until(async () => (await collect(), ref.deref() === undefined), "it to be collected");
   });
 
-  test("one that a held lock is of is kept, however little is left of it", async () => {
+  test("a backend with a held lock is kept, whatever part of the lock is left", async () => {
     const calls = [];
     const taken = () => {
       const backend = scripted({
@@ -196,7 +196,7 @@ describe("its life", () => {
     expect(calls.at(-1)).toBe("release");
   });
 
-  test("one that somebody waits on is kept", async () => {
+  test("a backend with a waiter is kept", async () => {
     let free = false;
     const granting = scripted();
     const waiting = () =>

@@ -39,7 +39,7 @@ function watched(operations = {}) {
 const slow = { jitter: "none", retryDelayMs: 60_000, timeoutMs: Infinity };
 const config = { key: "k", acquisition: slow };
 
-test("is not asked for when nobody has to wait", async () => {
+test("is not called if nobody has to wait", async () => {
   const { backend, state } = watched();
   state.free = true;
   await lock(backend, () => vi.advanceTimersByTimeAsync(1000), config);
@@ -47,7 +47,7 @@ test("is not asked for when nobody has to wait", async () => {
   expect(state.watches).toHaveLength(0);
 });
 
-test("is given the key and a signal; when it resolves the next attempt is made", async () => {
+test("gets the key and a signal, and the next attempt is made when it resolves", async () => {
   const { backend, state } = watched();
   const done = lock(backend, () => "done", { ...config, key: "e\u0301" });
   await vi.advanceTimersByTimeAsync(1000);
@@ -63,7 +63,7 @@ test("is given the key and a signal; when it resolves the next attempt is made",
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("is asked again after each time, which costs no retry and no back-off", async () => {
+test("is called again after each time, without a retry or a back-off", async () => {
   const { backend, state } = watched();
   const acquisition = { ...slow, retryDelayMs: 1000, maxRetries: 1 };
   const failed = rejection(lock(backend, () => {}, { key: "k", acquisition }));
@@ -95,7 +95,7 @@ test.each([
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("its signal is aborted when the back-off was sooner", async () => {
+test("its signal is aborted if the back-off ends first", async () => {
   const { backend, state } = watched();
   const done = lock(backend, () => "done", config);
   await vi.advanceTimersByTimeAsync(100);
@@ -116,7 +116,7 @@ test.each([
       throw new Error("no");
     },
   ],
-])("one that %s leaves it to the back-off, and is not asked again", async (_, watch) => {
+])("a watch that %s leaves the wait to the back-off, and is not called again", async (_, watch) => {
   const asked = vi.fn(watch);
   const { backend, state } = watched({ watch: asked });
   const acquisition = { ...slow, retryDelayMs: 100 };
@@ -129,7 +129,7 @@ test.each([
   expect(asked).toHaveBeenCalledTimes(1);
 });
 
-test("those who wait for one key share it, and are served in their order", async () => {
+test("waiters for one key share it, and get the lock in their order", async () => {
   const { backend, state } = watched();
   const served = [];
   const all = [1, 2, 3].map((n) => lock(backend, () => served.push(n), config));

@@ -7,16 +7,16 @@ import { entries } from "../../scripts/lib/bundle.mjs";
 import { derivedFiles, manifest, platformPackages } from "../../scripts/lib/packages.mjs";
 import { root } from "../../scripts/lib/run.mjs";
 
-test.each(Object.entries(derivedFiles()))("%s is as npm run packages writes it", (path, text) => {
+test.each(Object.entries(derivedFiles()))("%s is what npm run packages writes", (path, text) => {
   expect(readFileSync(join(root, path), "utf8")).toBe(text);
 });
 
-test("the addon and the package are of one version", () => {
+test("the addon and the package have the same version", () => {
   const { version } = manifest();
   expect(readFileSync(join(root, "Cargo.toml"), "utf8")).toContain(`\nversion = "${version}"\n`);
 });
 
-test("platform packages are named by one setting, and found by npm where they fit", () => {
+test("platform packages are named by one setting, and restricted to their platform", () => {
   const main = manifest();
   main.napi.packageName = "@owner/other";
   const found = platformPackages(main).find(({ platform }) => platform === "linux-x64-musl");

@@ -4,7 +4,7 @@ import { checkAborted } from "../../js/common.js";
 import { offAbort, onAbort } from "../../js/base/signal.js";
 
 describe("checkAborted", () => {
-  test("is silent without a signal and with one that is not aborted", () => {
+  test("does nothing without a signal or with one that is not aborted", () => {
     checkAborted();
     checkAborted(undefined);
     checkAborted(new AbortController().signal);
@@ -17,7 +17,7 @@ describe("checkAborted", () => {
     );
   });
 
-  test("a signal of another realm or a polyfill counts", () => {
+  test("accepts a signal of another realm or a polyfill", () => {
     const shape = { addEventListener() {}, removeEventListener() {} };
     checkAborted({ ...shape, aborted: false });
     expect(() => checkAborted({ ...shape, aborted: true, reason: "r" })).toThrow(
@@ -45,7 +45,7 @@ describe("checkAborted", () => {
     [],
     () => {},
     thrower,
-  ])("value %# is no signal", (value) => {
+  ])("value %# is not a signal", (value) => {
     expect(() => checkAborted(value)).toThrow(
       expect.objectContaining({
         code: "InvalidArgument",
@@ -68,7 +68,7 @@ describe("checkAborted", () => {
 });
 
 describe("listening", () => {
-  test("one listener for all who wait, none once nobody does", () => {
+  test("one listener serves all callbacks, and is removed with the last", () => {
     const { signal } = new AbortController();
     const callbacks = Array.from({ length: 50 }, () => vi.fn());
     for (const callback of callbacks) onAbort(signal, callback);
@@ -78,7 +78,7 @@ describe("listening", () => {
     offAbort(signal, callbacks[0]);
   });
 
-  test("all are told, also when the first one leaves meanwhile", () => {
+  test("all callbacks are called, even if the first one removes itself", () => {
     const controller = new AbortController();
     const { signal } = controller;
     const first = vi.fn(() => offAbort(signal, first));
@@ -91,7 +91,7 @@ describe("listening", () => {
     expect(getEventListeners(signal, "abort")).toHaveLength(0);
   });
 
-  test("one who left is not told", () => {
+  test("a removed callback is not called", () => {
     const controller = new AbortController();
     const gone = vi.fn();
     const there = vi.fn();

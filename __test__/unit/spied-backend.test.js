@@ -12,7 +12,7 @@ afterEach(() => vi.restoreAllMocks());
 const CONFIG = { key: "k", ttlMs: 60_000 };
 
 describe.each(["acquire", "release", "extend"])("a spy on %s", (name) => {
-  test("is called, and the lock is a real one", async () => {
+  test("is called, and the lock is real", async () => {
     const backend = createMemoryBackend();
     const spy = vi.spyOn(backend, name);
     const held = await hold(backend, CONFIG);
@@ -75,7 +75,7 @@ test("fake timers drive the wait for a backend that is spied on", async () => {
   }
 });
 
-test("a spied extend makes the heartbeats", async () => {
+test("a spied extend is called for the heartbeats", async () => {
   const backend = createMemoryBackend();
   const extend = vi.spyOn(backend, "extend");
   const held = await hold(backend, { key: "k", ttlMs: 1_500, autoExtend: true });
@@ -85,7 +85,7 @@ test("a spied extend makes the heartbeats", async () => {
 });
 
 describe("a mocked acquire", () => {
-  test("decides: each attempt asks it, with the caller's signal", async () => {
+  test("is called for each attempt, with the caller's signal", async () => {
     const backend = createMemoryBackend();
     const { signal } = new AbortController();
     const acquire = vi
@@ -102,7 +102,7 @@ describe("a mocked acquire", () => {
     expect(await backend.isLocked({ key: "k" })).toBe(false);
   });
 
-  test("may grant a lock that the store does not have: the release finds none", async () => {
+  test("may grant a lock that the store does not have, which the release does not find", async () => {
     const backend = createMemoryBackend();
     const expiresAtMs = Date.now() + 60_000;
     vi.spyOn(backend, "acquire").mockResolvedValue({ ok: true, lockId: LOCK_ID, expiresAtMs });
@@ -111,7 +111,7 @@ describe("a mocked acquire", () => {
     expect(await held.release()).toEqual({ ok: false });
   });
 
-  test("may fail: a LockError reaches the caller, anything else is the cause", async () => {
+  test("may fail: a LockError reaches the caller, any other value becomes the cause", async () => {
     const backend = createMemoryBackend();
     const down = new LockError("ServiceUnavailable", "down");
     const acquire = vi.spyOn(backend, "acquire").mockRejectedValueOnce(down);
@@ -123,7 +123,7 @@ describe("a mocked acquire", () => {
     expect(error.cause).toBe(odd);
   });
 
-  test("a grant that comes after the wait was aborted is given back", async () => {
+  test("a grant that comes after the wait was aborted is released", async () => {
     const backend = createMemoryBackend();
     const { acquire } = backend;
     const gate = deferred();
@@ -144,7 +144,7 @@ describe("a mocked acquire", () => {
   });
 });
 
-test("a mocked release that fails is reported as it was", async () => {
+test("the error of a mocked release is reported unchanged", async () => {
   const backend = createMemoryBackend();
   const down = new Error("down");
   vi.spyOn(backend, "release").mockRejectedValue(down);
@@ -153,7 +153,7 @@ test("a mocked release that fails is reported as it was", async () => {
   expect(onReleaseError.mock.calls[0][0]).toBe(down);
 });
 
-test("spies on a decorated backend are called, and its events are its own affair", async () => {
+test("spies on a decorated backend are called, without extra events", async () => {
   const events = [];
   const backend = withTelemetry(createMemoryBackend(), { onEvent: (event) => events.push(event) });
   const acquire = vi.spyOn(backend, "acquire");

@@ -22,7 +22,7 @@ const freeAt = (wanted) => {
 const hashes = { keyHash: hashKey("k"), lockIdHash: hashKey(LOCK_ID) };
 const acquisition = { jitter: "none" };
 
-test("one for the whole wait, and one for the release", async () => {
+test("there is one event for the whole wait, and one for the release", async () => {
   const { backend, events } = observe(freeAt(3));
   const done = lock(backend, () => vi.advanceTimersByTimeAsync(70), {
     ...{ key: "k", name: "report", acquisition },
@@ -41,7 +41,7 @@ test("one for the whole wait, and one for the release", async () => {
   ]);
 });
 
-test("a wait in vain was for a lock that another has", async () => {
+test("a wait that timed out has the reason locked", async () => {
   const { backend, events } = observe(freeAt(99));
   const config = { key: "k", acquisition: { ...acquisition, timeoutMs: 200 } };
   const failed = rejection(lock(backend, () => {}, config));
@@ -54,7 +54,7 @@ test("a wait in vain was for a lock that another has", async () => {
   });
 });
 
-test("so was an attempt that did not wait, which is no error", async () => {
+test("a refused attempt without a wait has the reason locked and no error", async () => {
   const { backend, events } = observe(freeAt(2));
   expect(await tryHold(backend, { key: "k" })).toBeNull();
   expect(events).toEqual([
@@ -63,7 +63,7 @@ test("so was an attempt that did not wait, which is no error", async () => {
   expect(events[0]).not.toHaveProperty("code");
 });
 
-test("a wait that was cancelled, or failed, has the code and no reason", async () => {
+test("a wait that was cancelled or failed has the code and no reason", async () => {
   const controller = new AbortController();
   const waiting = observe(freeAt(99));
   const failed = rejection(
@@ -80,7 +80,7 @@ test("a wait that was cancelled, or failed, has the code and no reason", async (
   expect(broken.events[0]).not.toHaveProperty("reason");
 });
 
-test("heartbeats, those that fail too, and the loss", async () => {
+test("heartbeats, failed heartbeats and the loss have events", async () => {
   vi.spyOn(process, "emitWarning").mockImplementation(() => {});
   const outcomes = [
     async ({ ttlMs }) => ({ ok: true, expiresAtMs: Date.now() + ttlMs }),
@@ -106,7 +106,7 @@ test("heartbeats, those that fail too, and the loss", async () => {
   for (const event of events) expect(event).toMatchObject(hashes);
 });
 
-test("a loss without a heartbeat is told when it happens", async () => {
+test("a loss without a heartbeat is reported when it happens", async () => {
   vi.spyOn(process, "emitWarning").mockImplementation(() => {});
   const { backend, events } = observe(scripted());
   const types = () => events.map(({ type }) => type);
@@ -126,13 +126,13 @@ test("a loss without a heartbeat is told when it happens", async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("an extension by hand is one", async () => {
+test("a manual extension has one event", async () => {
   const { backend, events } = observe(scripted());
   await lock(backend, ({ extend }) => extend(5000), { key: "k" });
   expect(events[1]).toEqual({ type: "extend", result: "ok", ...hashes, durationMs: 0 });
 });
 
-test("config.onEvent hears of its own call, beside those of the backend", async () => {
+test("config.onEvent gets the events of its own call, beside the backend's listener", async () => {
   const { backend, events } = observe(scripted());
   const own = [];
   await lock(backend, () => {}, { key: "k", onEvent: (event) => own.push(event) });

@@ -17,7 +17,7 @@ import { LOCK_ID, observe, rejection, scripted } from "./support.js";
 const durationMs = expect.any(Number);
 
 describe("events", () => {
-  test("of a failing backend: one each, the error as it was", async () => {
+  test("of a failing backend: one for each call, with the error unchanged", async () => {
     const down = new Error("down");
     const fail = () => Promise.reject(down);
     const { backend, events } = observe(
@@ -39,7 +39,7 @@ describe("events", () => {
     ]);
   });
 
-  test("tell how long it took, on which backend, and the code of a LockError", async () => {
+  test("have the duration, the backend, and the code of a LockError", async () => {
     vi.useFakeTimers();
     try {
       const slow = scripted({
@@ -62,7 +62,7 @@ describe("events", () => {
     }
   });
 
-  test("of isLocked tell whether it is: that is no reason", async () => {
+  test("of isLocked have the answer and no reason", async () => {
     let locked = true;
     const { backend, events } = observe(scripted({ isLocked: async () => locked }));
     await backend.isLocked({ key: "k" });
@@ -75,7 +75,7 @@ describe("events", () => {
     ]);
   });
 
-  test("give the reason that a backend hides, or says in the open", async () => {
+  test("have the reason that a backend attaches or returns", async () => {
     const { backend, events } = observe(
       scripted({
         release: async () => ({ ok: false, [FAILURE_REASON]: { reason: "expired" } }),
@@ -115,7 +115,7 @@ describe("events", () => {
   });
 });
 
-test("without it nothing is hashed", async () => {
+test("nothing is hashed without telemetry", async () => {
   const hash = vi.spyOn(addon(), "hashKey");
   const use = async (backend) => {
     const held = await backend.acquire({ key: "k", ttlMs: 60_000 });
@@ -141,7 +141,7 @@ describe("raw fields", () => {
     return observed.events[0];
   };
 
-  test("true shows them, but not those of keys that look like secrets", async () => {
+  test("true shows them, except for keys that look like secrets", async () => {
     expect(await events(true, "order:7")).toMatchObject({ key: "order:7", lockId: LOCK_ID });
     for (const key of ["session-token:1", "SECRET", "my-password", "api_key:2", "credentials"]) {
       const event = await events(true, key);
@@ -151,7 +151,7 @@ describe("raw fields", () => {
     }
   });
 
-  test("a predicate decides itself, and sees no raw field", async () => {
+  test("a predicate decides, and gets no raw field", async () => {
     const includeRaw = vi.fn(({ key, lockId }) => key === undefined && lockId === undefined);
     expect(await events(includeRaw, "session-token:1")).toMatchObject({ key: "session-token:1" });
     expect(includeRaw).toHaveBeenCalledTimes(1);
@@ -166,7 +166,7 @@ describe("raw fields", () => {
 });
 
 describe("a decorated backend", () => {
-  test("passes on capabilities, close and disposal where there are any", async () => {
+  test("has the capabilities, close and disposal of the original", async () => {
     const plain = scripted();
     const { backend } = observe(plain);
     expect(backend.capabilities).toBe(plain.capabilities);
@@ -219,7 +219,7 @@ describe("a decorated backend", () => {
     );
   });
 
-  test("keeps what lock() and hold() report of a failed release", async () => {
+  test("keeps the reports of lock() and hold() about a failed release", async () => {
     const told = vi.fn();
     const memory = createMemoryBackend({ onReleaseError: told });
     const { backend } = observe(memory);
@@ -236,7 +236,7 @@ describe("a decorated backend", () => {
     });
   });
 
-  test("has handles that know their lock as the backend's own do", async () => {
+  test("has handles with isHeld(), throwIfLost() and signal", async () => {
     const { backend, events } = observe(createMemoryBackend());
     const held = await backend.acquire({ key: "k", ttlMs: 60_000 });
     expect(held.isHeld()).toBe(true);
@@ -256,7 +256,7 @@ describe("a decorated backend", () => {
     ]);
   });
 
-  test("makes handles of what a mocked acquire returns", async () => {
+  test("makes handles from the result of a mocked acquire", async () => {
     const memory = createMemoryBackend();
     const bare = { ok: true, lockId: LOCK_ID, expiresAtMs: 1, fence: "000000000000001" };
     vi.spyOn(memory, "acquire").mockResolvedValue(bare);
@@ -269,7 +269,7 @@ describe("a decorated backend", () => {
     expect(events.map(({ type }) => type)).toEqual(["acquire", "release", "acquire", "release"]);
   });
 
-  test("can be decorated again: both hear of everything", async () => {
+  test("can be decorated again, and both get every event", async () => {
     const inner = observe(scripted());
     const outer = observe(inner.backend);
     await lock(outer.backend, () => {}, { key: "k" });

@@ -179,7 +179,7 @@ describe("a broken backend fails where it is broken", () => {
 describe("what testBackend() registers", () => {
   const create = broken(() => ({}));
 
-  test("one group, with a test for each behaviour, whose title ends in its name", () => {
+  test("is one group, with a test for each behaviour whose title ends with its name", () => {
     const { tests, groups } = collect({ create });
     expect(groups).toEqual(["the contract of a backend"]);
     expect([...tests.keys()]).toEqual(names);
@@ -187,7 +187,7 @@ describe("what testBackend() registers", () => {
     for (const { timeoutMs } of tests.values()) expect(timeoutMs).toBeGreaterThan(20_000);
   });
 
-  test("nothing of what is skipped, of fences without fences, of shared locks without any", () => {
+  test("omits skipped behaviours, and fences or shared locks that a backend does not have", () => {
     expect(collect({ create, skip: ["expires"] }).tests.has("expires")).toBe(false);
     const fenceless = [...collect({ create, supportsFencing: false }).tests.keys()];
     expect(fenceless.filter((name) => name.includes("fence"))).toEqual([]);
@@ -212,7 +212,7 @@ describe("what testBackend() registers", () => {
     ["a cleanUp that is no function", { create, cleanUp: true }, "cleanUp"],
     ["a name that is no text", { create, name: 7 }, "name"],
     ["no runner", { create }, "node:test"],
-  ])("%s is an InvalidArgument", (_, options, text) => {
+  ])("%s rejects with InvalidArgument", (_, options, text) => {
     let error;
     try {
       testBackend(options);
@@ -226,7 +226,7 @@ describe("what testBackend() registers", () => {
 });
 
 describe("the backends of a test", () => {
-  test("are closed after it, also if it fails", async () => {
+  test("are closed after the test, also if it fails", async () => {
     let [opened, closed] = [0, 0];
     const create = async () => {
       opened += 1;
@@ -237,7 +237,7 @@ describe("the backends of a test", () => {
     expect([opened, closed]).toEqual([2, 2]);
   });
 
-  test("are given to cleanUp, each once, in place of being closed", async () => {
+  test("are passed to cleanUp once each, instead of being closed", async () => {
     const backend = createCustomBackend();
     const cleaned = [];
     const cleanUp = (given) => cleaned.push(given);

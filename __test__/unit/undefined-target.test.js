@@ -63,7 +63,7 @@ test.each(CREATORS.filter(([name]) => !name.endsWith("URL")))(
   },
 );
 
-describe("the message names what would have been used", () => {
+describe("the message names the store that would have been used", () => {
   test.each([
     [redis.createRedisBackend, /^The Redis target is undefined\. .*REDIS_URL.*127\.0\.0\.1:6379/],
     [postgres.createPostgresBackend, /^The PostgreSQL target is undefined\. .*PGHOST/],
@@ -78,7 +78,7 @@ describe("the message names what would have been used", () => {
   });
 });
 
-describe("a variable that is not set, inside of options", () => {
+describe("an unset variable in the options", () => {
   test.each([
     ["redis", redis.createRedisBackend, { url: undefined, keyPrefix: "app" }],
     ["redis", redis.createRedisBackend, { host: undefined, port: undefined }],
@@ -89,11 +89,11 @@ describe("a variable that is not set, inside of options", () => {
     ["firestore", firestore.createFirestoreBackend, { projectId: undefined }],
     ["sqlite", sqlite.createSqliteBackend, { path: undefined }],
     ["sqlite", sqlite.createSqliteBackend, { path: null, durability: "normal" }],
-  ])("is refused where it alone names the store: %s, %#", (_, create, target) => {
+  ])("is refused if it alone names the store: %s, %#", (_, create, target) => {
     expect(() => create(target)).toThrow(REFUSED);
   });
 
-  test("is as if it were not there where another option names it", async () => {
+  test("counts as not given if another option names the store", async () => {
     await redis.createRedisBackend({ url: undefined, host: "127.0.0.1" }).close();
     await redis.createRedisBackend({ host: "127.0.0.1", port: undefined }).close();
     await redis.createRedisBackend({ port: 6379 }).close();
@@ -102,7 +102,7 @@ describe("a variable that is not set, inside of options", () => {
   });
 });
 
-test("memory has no target: what is undefined are its options", async () => {
+test("memory has no target, so undefined counts as no options", async () => {
   for (const create of [memory.createMemoryBackend, memory.createLock]) {
     await create(undefined).close();
     await create(undefined, undefined).close();

@@ -57,7 +57,7 @@ describe("fences", () => {
     expect(hasFence(undefined)).toBe(false);
   });
 
-  test("a grant above the threshold warns, without the key; one at it does not", () => {
+  test("a fence above the threshold warns without the key, and one at the threshold does not", () => {
     const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
     const grant = (fence) => `A${"i".repeat(22)}${fence}1700000000000,7,3,250`;
     expect(readGrant(grant(FENCE_THRESHOLDS.WARN), "the-key")).toEqual({
@@ -80,12 +80,12 @@ describe("fences", () => {
 });
 
 describe("time", () => {
-  test("isLive: beyond the tolerance a lock is dead", () => {
+  test("isLive counts a lock as dead beyond the tolerance", () => {
     expect(isLive(1000, 1999, 1000)).toBe(true);
     expect(isLive(1000, 2000, 1000)).toBe(false);
   });
 
-  test("Redis' clock", () => {
+  test("calculateRedisServerTimeMs reads the reply of TIME", () => {
     expect(calculateRedisServerTimeMs(["1700000000", "123999"])).toBe(1_700_000_000_123);
     expect(calculateRedisServerTimeMs([1_700_000_000, 0])).toBe(1_700_000_000_000);
     for (const wrong of [undefined, null, "1", [], ["a", "b"]]) {
@@ -93,7 +93,7 @@ describe("time", () => {
     }
   });
 
-  test("delay waits as long as it is told, and no longer", async () => {
+  test("delay waits for the given time", async () => {
     vi.useFakeTimers();
     try {
       const done = vi.fn();
@@ -120,7 +120,7 @@ describe("what a release or extend found", () => {
     ["1", "ambiguous-unknown"],
     [null, "ambiguous-unknown"],
     [undefined, "ambiguous-unknown"],
-  ])("the script's code %o is %s", (code, condition) => {
+  ])("the script's code %o means %s", (code, condition) => {
     expect(mapRedisScriptResult(code)).toBe(condition);
     expect(mapBackendObservation(code)).toBe(condition);
   });
@@ -146,13 +146,13 @@ describe("what a release or extend found", () => {
     ["ownership-mismatch", { ok: false, reason: "not-found" }],
     ["ambiguous-unknown", { ok: false, reason: "not-found" }],
     ["something else", { ok: false, reason: "not-found" }],
-  ])("%s comes to %o", (condition, result) => {
+  ])("%s becomes %o", (condition, result) => {
     expect(mapToMutationResult(condition)).toEqual(result);
   });
 });
 
 describe("results", () => {
-  test("the reason of a failure is told under a symbol, out of sight", () => {
+  test("the reason of a failure is attached under a symbol, not enumerable", () => {
     expect(FAILURE_REASON.description).toBe("failureReason");
     const result = failure("expired");
     expect(result[FAILURE_REASON]).toEqual({ reason: "expired" });
@@ -161,7 +161,7 @@ describe("results", () => {
     expect(Reflect.ownKeys(failure())).toEqual(["ok"]);
   });
 
-  test("sanitizeLockInfo shows hashes, and the fence where there are fences", () => {
+  test("sanitizeLockInfo shows hashes, and the fence if there are fences", () => {
     const raw = { key: "k", lockId: "id", expiresAtMs: 2, acquiredAtMs: 1, fence: "1" };
     const shown = {
       keyHash: hashKey("k"),
@@ -173,7 +173,7 @@ describe("results", () => {
     expect(sanitizeLockInfo(raw, { supportsFencing: false })).toEqual(shown);
   });
 
-  test("raw data is attached out of sight", () => {
+  test("raw data is attached, not enumerable", () => {
     const info = attachRawData({ a: 1 }, { key: "k", lockId: "id" });
     expect(info[Symbol.for("syncguard.rawData")]).toEqual({ key: "k", lockId: "id" });
     expect(Reflect.ownKeys({ ...info })).toEqual(["a"]);
@@ -182,7 +182,7 @@ describe("results", () => {
 });
 
 describe("configuration", () => {
-  test("defaults fill what is undefined and nothing else", () => {
+  test("defaults replace undefined and nothing else", () => {
     expect(mergeBackendConfig()).toEqual(BACKEND_DEFAULTS);
     expect(mergeBackendConfig({ ttlMs: undefined, key: "k" })).toEqual({ ttlMs: 30_000, key: "k" });
     expect(mergeBackendConfig({ ttlMs: 0 })).toEqual({ ttlMs: 0 });

@@ -9,9 +9,9 @@ import { hasVariable, processes, thisProcess } from "./processes.js";
 
 /** @typedef {import("node:child_process").ChildProcess} ChildProcess */
 
-const LOOK_AGAIN_MS = 20;
+const POLL_MS = 20;
 /** How long to wait for killed processes to end. */
-const KILLED_MS = 2000;
+const KILL_TIMEOUT_MS = 2000;
 /** Signals that a terminal sends to all processes in its foreground. */
 const FROM_KEYBOARD = ["SIGINT", "SIGQUIT", "SIGBREAK"];
 /** Signals that go to all processes of the command. The others go to the command alone. */
@@ -145,7 +145,7 @@ export class Command {
     const until = performance.now() + ms;
     while (!this.#isGone()) {
       if (performance.now() >= until) return false;
-      await sleep(LOOK_AGAIN_MS);
+      await sleep(POLL_MS);
     }
     return true;
   }
@@ -161,7 +161,7 @@ export class Command {
     this.#signalAll("SIGCONT");
     if (await this.#isGoneWithin(killAfterMs)) return;
     this.#signalAll("SIGKILL");
-    await this.#isGoneWithin(KILLED_MS);
+    await this.#isGoneWithin(KILL_TIMEOUT_MS);
   }
 }
 

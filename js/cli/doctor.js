@@ -2,7 +2,7 @@
 
 import { advised, openBackend, withBackend } from "./backend.js";
 import { EXIT } from "./exit.js";
-import { clockOffset, roundTrip, takeLock, toldAfter } from "./measure.js";
+import { clockOffset, roundTrip, takeLock, notifiedAfter } from "./measure.js";
 import { print, printable, printJson } from "./output.js";
 import { describeStore } from "./store.js";
 import { VERSION } from "../native/platforms.js";
@@ -21,9 +21,9 @@ const NOTICEABLE_OFFSET_MS = 1000;
  * @returns {Promise<number>}
  */
 export async function doctor({ options }) {
-  const said = collectWarnings();
+  const warnings = collectWarnings();
   let isBad = false;
-  const tell = (/** @type {Finding} */ found) => {
+  const report = (/** @type {Finding} */ found) => {
     const { advice } = found;
     const finding = advice === undefined ? found : { ...found, advice: advised(advice, options) };
     if (options.json) printJson(finding);
@@ -32,17 +32,17 @@ export async function doctor({ options }) {
   };
   const { platform, arch } = process;
   await withBackend(options, async (opened) => {
-    tell(ok("syncguard", `${VERSION}, Node.js ${process.version}, ${platform}-${arch}`));
+    report(ok("syncguard", `${VERSION}, Node.js ${process.version}, ${platform}-${arch}`));
     const { backend, library } = opened;
     const { store, protects } = await describeStore(opened);
-    tell(ok("backend", `${backend.capabilities.backend} at ${store}`));
-    tell(judgedScope(protects, opened.isDefault));
-    for (const finding of await library.diagnose(backend)) tell(finding);
+    report(ok("backend", `${backend.capabilities.backend} at ${store}`));
+    report(scopeFinding(protects, opened.isDefault));
+    for (const finding of await library.diagnose(backend)) report(finding);
     try {
-      for await (const finding of tried(opened, options, said)) tell(finding);
+      for await (const finding of useBackend(opened, options, warnings)) report(finding);
     } catch (error) {
       if (!(error instanceof library.LockError)) throw error;
-      tell(bad("lock", "could not be acquired and released", error.message));
+      report(bad("lock", "could not be acquired and released", error.message));
     }
   });
   return isBad ? EXIT.FAILED : EXIT.OK;
@@ -55,28 +55,28 @@ export async function doctor({ options }) {
 function collectWarnings() {
   process.env.SYNCGUARD_DEBUG = "true";
   /** @type {string[]} */
-  const said = [];
-  console.warn = (text) => said.push(String(text).replace(/^\[SyncGuard\] /, ""));
-  return said;
+  const warnings = [];
+  console.warn = (text) => warnings.push(String(text).replace(/^\[SyncGuard\] /, ""));
+  return warnings;
 }
 
 /**
  * Checks the backend by using it.
  * @param {Opened} opened
  * @param {CommandLine["options"]} options
- * @param {string[]} said
+ * @param {string[]} warnings
  * @returns {AsyncGenerator<Finding>}
  */
-async function* tried(opened, options, said) {
+async function* useBackend(opened, options, warnings) {
   const { lock, bounds } = await takeLock(opened);
   yield ok("lock", `acquired and released, fence ${lock.fence}`);
-  yield judgedTime(await roundTrip(opened));
+  yield roundTripFinding(await roundTrip(opened));
   const { backend, timeAuthority } = opened.backend.capabilities;
   if (backend === "sqlite") yield ok("clock", "the host's own");
-  else if (timeAuthority === "server") yield judgedOffset(clockOffset(lock, bounds));
+  else if (timeAuthority === "server") yield clockFinding(clockOffset(lock, bounds));
   const other = await openBackend(options);
   try {
-    yield judgedNotice(await toldAfter(opened, other), said);
+    yield notificationFinding(await notifiedAfter(opened, other), warnings);
   } finally {
     await other.backend.close({ timeoutMs: 1000 });
   }
@@ -87,7 +87,7 @@ async function* tried(opened, options, said) {
  * @param {string} protects
  * @param {boolean} isDefault
  */
-function judgedScope(protects, isDefault) {
+function scopeFinding(protects, isDefault) {
   if (!isDefault) return ok("protects", protects);
   const advice =
     "neither --url nor SYNCGUARD_URL names a store: if several hosts start the same job, name a " +
@@ -96,7 +96,7 @@ function judgedScope(protects, isDefault) {
 }
 
 /** @param {{ medianMs: number, maxMs: number }} measured */
-function judgedTime({ medianMs, maxMs }) {
+function roundTripFinding({ medianMs, maxMs }) {
   const value = `${medianMs.toFixed(2)} ms, at most ${maxMs.toFixed(2)} ms`;
   if (medianMs <= SLOW_MS) return ok("round trip", value);
   return warning(
@@ -107,7 +107,7 @@ function judgedTime({ medianMs, maxMs }) {
 }
 
 /** @param {{ aheadMs: number, errorMs: number }} offset */
-function judgedOffset({ aheadMs, errorMs }) {
+function clockFinding({ aheadMs, errorMs }) {
   const ms = Math.round(aheadMs);
   const direction = ms < 0 ? "behind" : "ahead of";
   const value = `the server's is ${Math.abs(ms)} ms ${direction} ours (±${Math.ceil(errorMs)} ms)`;
@@ -117,13 +117,14 @@ function judgedOffset({ aheadMs, errorMs }) {
 
 /**
  * @param {number | undefined} afterMs
- * @param {string[]} said
+ * @param {string[]} warnings
  */
-function judgedNotice(afterMs, said) {
+function notificationFinding(afterMs, warnings) {
   if (afterMs !== undefined) {
     return ok("notifications", `a waiter has the lock ${afterMs.toFixed(2)} ms after its release`);
   }
-  const why = said.at(-1) ?? "the server sent no notification of the release and gave no reason";
+  const why =
+    warnings.at(-1) ?? "the server sent no notification of the release and gave no reason";
   return warning("notifications", "none: waiters poll", why);
 }
 

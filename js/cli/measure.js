@@ -16,8 +16,8 @@ const ROUND_TRIPS = 20;
  */
 const WATCHING_MS = 2500;
 /** When a waiter that is not notified tries again, and how long a notification may take. */
-const ASKS_AGAIN_MS = 6000;
-const TOLD_MS = 2000;
+const RETRY_MS = 6000;
+const NOTIFIED_WITHIN_MS = 2000;
 
 /**
  * @param {Opened} opened
@@ -73,25 +73,25 @@ export async function roundTrip({ backend }) {
  * @param {Opened} other
  * @returns {Promise<number | undefined>}
  */
-export async function toldAfter({ backend, library }, other) {
+export async function notifiedAfter({ backend, library }, other) {
   const patient = { timeoutMs: PATIENCE_MS, maxRetries: Infinity };
   // Connects first, so that connecting does not delay the watch.
   await other.backend.isLocked({ key: KEY });
   const held = await library.hold(backend, { key: KEY, ttlMs: TTL_MS, acquisition: patient });
-  let hadAt = 0;
+  let acquiredAt = 0;
   const waiting = other.library
     .hold(other.backend, {
       key: KEY,
       ttlMs: TTL_MS,
-      acquisition: { ...patient, retryDelayMs: ASKS_AGAIN_MS, backoff: "fixed", jitter: "none" },
+      acquisition: { ...patient, retryDelayMs: RETRY_MS, backoff: "fixed", jitter: "none" },
     })
     .then((/** @type {HeldLock} */ next) => {
-      hadAt = performance.now();
+      acquiredAt = performance.now();
       return next.release();
     });
   await new Promise((resolve) => setTimeout(resolve, WATCHING_MS));
   const releasedAt = performance.now();
   await Promise.all([held.release(), waiting]);
-  const afterMs = hadAt - releasedAt;
-  return afterMs < TOLD_MS ? afterMs : undefined;
+  const afterMs = acquiredAt - releasedAt;
+  return afterMs < NOTIFIED_WITHIN_MS ? afterMs : undefined;
 }

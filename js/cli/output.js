@@ -1,6 +1,6 @@
 // Output: tables for people, JSON lines for programs, and redrawing in place.
 
-const LOOK_AGAIN_MS = 1000;
+const REFRESH_MS = 1000;
 
 /** @param {string} text */
 export function print(text) {
@@ -56,7 +56,7 @@ export async function draw(isWatching, look) {
     print(above + shown);
     if (!isWatching) return exitCode;
     if (process.stdout.isTTY) above = `\x1b[${shown.split("\n").length - 1}A\x1b[J`;
-    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+    await new Promise((resolve) => setTimeout(resolve, REFRESH_MS));
   }
 }
 

@@ -6,7 +6,7 @@ import { showDuration } from "./duration.js";
 
 const REDRAW_MS = 1000;
 /** How many redraws share one lookup, because a lookup costs the store something. */
-const LOOK_EVERY = 5;
+const REDRAWS_PER_LOOKUP = 5;
 const CLEAR_LINE = "\r\x1b[K";
 
 /**
@@ -35,7 +35,7 @@ export function showWait({ backend, library }, key) {
   };
   const timer = setInterval(async () => {
     redrawn += 1;
-    if (redrawn % LOOK_EVERY === 1) await look();
+    if (redrawn % REDRAWS_PER_LOOKUP === 1) await look();
     if (!isOver) draw();
   }, REDRAW_MS);
   let isOver = false;

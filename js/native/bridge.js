@@ -114,7 +114,7 @@ function onBatch(batch) {
   if (pending.size === 0) letProcessEnd();
   // Last, because this may run code of the user. If that aborted an operation whose reply is in this
   // batch, the native side could no longer undo it, and the reply would not have arrived.
-  if (others !== undefined) tell(others);
+  if (others !== undefined) notifyListeners(others);
 }
 
 /**
@@ -136,7 +136,7 @@ function deliver(id, reply) {
 }
 
 /** @param {Array<number | string>} batch */
-function tell(batch) {
+function notifyListeners(batch) {
   for (let i = 0; i < batch.length; i += 2) {
     const id = /** @type {number} */ (batch[i]);
     const said = /** @type {string} */ (batch[i + 1]);
