@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::config::SqliteConfig;
+use super::config::{Durability, Settings, SqliteConfig};
 use super::connections::Connections;
 use super::report;
 use super::store;
@@ -15,15 +15,21 @@ use crate::error::Result;
 use crate::lock::{Key, LockId, Ttl};
 
 pub struct SqliteBackend {
+    durability: Durability,
     pub(super) connections: Connections,
 }
 
 impl SqliteBackend {
     /// Checks the options. The file is opened by the first operation.
     pub fn open(config: SqliteConfig) -> Result<Self> {
-        Ok(Self {
-            connections: Connections::new(config.check()?),
-        })
+        Ok(Self::new(config.check()?))
+    }
+
+    pub(super) fn new(settings: Settings) -> Self {
+        Self {
+            durability: settings.durability,
+            connections: Connections::new(settings),
+        }
     }
 }
 
@@ -38,8 +44,12 @@ impl Backend for SqliteBackend {
 
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
         let request = request.clone();
+        let syncs = self.durability == Durability::Full;
         self.connections
-            .write_durably(move |db, now_ms| store::acquire(db, &request, now_ms))
+            .writer
+            .run(syncs, move |db, now_ms| {
+                store::acquire(db, &request, now_ms)
+            })
             .await
     }
 
@@ -48,53 +58,66 @@ impl Backend for SqliteBackend {
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {
         let lock_id = request.lock_id;
         self.connections
-            .write(move |db, now_ms| store::release(db, lock_id, now_ms))
+            .writer
+            .run(false, move |db, now_ms| store::release(db, lock_id, now_ms))
             .await
     }
 
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
         self.connections
-            .write(move |db, now_ms| store::extend(db, lock_id, ttl, now_ms))
+            .writer
+            .run(false, move |db, now_ms| {
+                store::extend(db, lock_id, ttl, now_ms)
+            })
             .await
     }
 
     async fn is_locked(&self, key: &Key) -> Result<bool> {
         let key = key.clone();
         self.connections
-            .read(move |db, now_ms| store::is_locked(db, &key, now_ms))
+            .reader
+            .run(false, move |db, now_ms| store::is_locked(db, &key, now_ms))
             .await
     }
 
     async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
         let query = query.clone();
         self.connections
-            .read(move |db, now_ms| store::lookup(db, &query, now_ms))
+            .reader
+            .run(false, move |db, now_ms| store::lookup(db, &query, now_ms))
             .await
     }
 
     async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
         let after = after.map(str::to_owned);
         self.connections
-            .read(move |db, now_ms| store::list(db, after.as_deref(), limit, now_ms))
+            .reader
+            .run(false, move |db, now_ms| {
+                store::list(db, after.as_deref(), limit, now_ms)
+            })
             .await
     }
 
     async fn force_release(&self, key: &Key) -> Result<bool> {
         let key = key.clone();
         self.connections
-            .write(move |db, now_ms| store::force_release(db, &key, now_ms))
+            .writer
+            .run(false, move |db, now_ms| {
+                store::force_release(db, &key, now_ms)
+            })
             .await
     }
 
     async fn report(&self) -> Result<Vec<Finding>> {
-        let durability = self.connections.durability;
+        let durability = self.durability;
         self.connections
-            .read(move |db, _| report::findings(db, durability))
+            .reader
+            .run(false, move |db, _| report::findings(db, durability))
             .await
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
-        self.connections.watch(key)
+        self.connections.watcher.watch(key)
     }
 
     async fn close(&self) {

@@ -1,7 +1,6 @@
 //! The options of the SQLite backend.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -46,29 +45,10 @@ pub(super) struct Settings {
     pub(super) operation_timeout: Duration,
     /// How often a file in a temp directory is made to look new.
     pub(super) refresh_every: Duration,
-    /// The file that was opened.
-    pub(super) opened: Arc<OnceLock<PathBuf>>,
 }
 
 /// Programs that clean temporary directories delete files that are days old.
 const REFRESH_EVERY: Duration = Duration::from_secs(600);
-
-impl Settings {
-    /// Returns the file that was opened last, or that will be opened, for messages. It does not search for
-    /// the file, because that may take time.
-    pub(super) fn file(&self) -> String {
-        match (&self.location, self.opened.get()) {
-            (Location::File(path), _) | (_, Some(path)) => {
-                format!("lock file {}", path.display())
-            }
-            _ => "default lock file".to_owned(),
-        }
-    }
-
-    pub(super) fn note_file(&self, path: &Path) {
-        let _ = self.opened.set(path.to_owned());
-    }
-}
 
 impl SqliteConfig {
     pub(super) fn check(self) -> Result<Settings> {
@@ -84,7 +64,6 @@ impl SqliteConfig {
             connect_timeout: timeout("connectTimeoutMs", self.connect_timeout_ms)?,
             operation_timeout: timeout("operationTimeoutMs", self.operation_timeout_ms)?,
             refresh_every: REFRESH_EVERY,
-            opened: Arc::default(),
         })
     }
 }

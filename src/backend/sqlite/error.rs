@@ -4,7 +4,57 @@ use std::path::Path;
 
 use rusqlite::{Error as SqliteError, ErrorCode as Code, ffi};
 
+use super::file::Location;
+use super::store::StoreError;
 use crate::error::Error;
+
+/// Why the file could not be opened, or a transaction could not be completed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// What to report if there is no time for another attempt.
+    pub(super) error: Error,
+    /// Whether another process uses the file right now, so that another attempt may succeed.
+    pub(super) is_busy: bool,
+}
+
+impl Failure {
+    pub(super) fn new(error: impl Into<StoreError>, path: &Path) -> Self {
+        match error.into() {
+            StoreError::Ours(error) => error.into(),
+            StoreError::Sqlite(error) => Self {
+                is_busy: is_busy(&error),
+                error: map(&error, path),
+            },
+        }
+    }
+
+    pub(super) fn of_commit(error: SqliteError, path: &Path) -> Self {
+        let had_no_effect = is_busy(&error) || surely_not_committed(&error);
+        let failure = Self::new(error, path);
+        if had_no_effect {
+            failure
+        } else {
+            failure.error.outcome_unknown().into()
+        }
+    }
+
+    pub(super) fn busy(path: &Path) -> Self {
+        Self {
+            error: timed_out(path),
+            is_busy: true,
+        }
+    }
+}
+
+/// An error that another attempt would meet again.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            is_busy: false,
+        }
+    }
+}
 
 /// Returns whether another connection uses the file right now, so that waiting helps.
 pub(super) fn is_busy(error: &SqliteError) -> bool {
@@ -17,7 +67,7 @@ pub(super) fn is_busy(error: &SqliteError) -> bool {
 /// Returns whether a COMMIT that failed like this certainly had no effect, because its last frame, which
 /// makes it valid, was not written. After any other failure, such as one of fsync, a recovery of the file
 /// may find it valid.
-pub(super) fn surely_not_committed(error: &SqliteError) -> bool {
+fn surely_not_committed(error: &SqliteError) -> bool {
     extended(error).is_some_and(|code| {
         matches!(
             code,
@@ -37,19 +87,17 @@ pub(super) fn timed_out(path: &Path) -> Error {
     ))
 }
 
-pub(super) fn stuck(file: &str) -> Error {
+pub(super) fn stuck(location: &Location) -> Error {
     Error::timeout(format!(
-        "The {file} could not be read or written within the timeout, because its disk does not answer. Check the disk"
+        "The {location} could not be read or written within the timeout, because its disk does not answer. Check the disk"
     ))
     .outcome_unknown()
 }
 
-pub(super) fn map(error: &SqliteError, path: &Path) -> Error {
+fn map(error: &SqliteError, path: &Path) -> Error {
     let file = path.display();
     let mapped = match error.sqlite_error_code() {
-        Some(Code::DatabaseBusy | Code::DatabaseLocked | Code::FileLockingProtocolFailed) => {
-            timed_out(path)
-        }
+        _ if is_busy(error) => timed_out(path),
         Some(Code::DiskFull) => Error::unavailable(format!(
             "The lock file {file} cannot be written, because the disk is full. Free some space on it"
         )),

@@ -3,7 +3,7 @@
 //!
 //! - [`config`]: the options; [`error`]: what SQLite's errors mean;
 //! - [`file`]: where the file is, how it is opened, and which processes have it open;
-//! - [`key`]: the stored keys; [`store`]: the operations as SQL; [`sweep`]: the removal of expired locks;
+//! - [`store`]: the operations as SQL; [`sweep`]: the removal of expired locks;
 //! - [`connections`]: which connection runs an operation; [`thread`]: a thread that serves one;
 //! - [`watch`]: sees what other processes commit, and wakes waiters.
 
@@ -14,7 +14,6 @@ mod error;
 mod file;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod key;
 mod report;
 mod store;
 mod sweep;

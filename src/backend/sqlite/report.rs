@@ -34,14 +34,14 @@ fn persistence(durability: Durability) -> Finding {
 fn judged(system: &FileSystem) -> Finding {
     let found = |value: &str| Finding::ok("file system", value);
     match system {
-        FileSystem::Local | FileSystem::Other => found("local"),
+        FileSystem::Local => found("local"),
+        FileSystem::Other => found("not known to be a network file system"),
         // The file could not be opened otherwise.
         FileSystem::Network(name) => {
             found(&format!("{name}, by allowNetworkFileSystem")).warning(NETWORK_ADVICE)
         }
         FileSystem::Fuse(name) => found(&format!("FUSE {name}"))
             .warning("if it is a network file system, hosts do not exclude each other on it"),
-        FileSystem::Unknown => found("not known on this system"),
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
         assert!(network.value.contains("NFS"));
         let fuse = judged(&FileSystem::Fuse("gocryptfs".to_owned()));
         assert_eq!(fuse.verdict, Verdict::Warning);
-        for quiet in [FileSystem::Local, FileSystem::Other, FileSystem::Unknown] {
+        for quiet in [FileSystem::Local, FileSystem::Other] {
             assert_eq!(judged(&quiet).verdict, Verdict::Ok);
         }
     }

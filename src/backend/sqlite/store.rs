@@ -4,45 +4,38 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
-use super::key::{fence_key, stored_key};
 use crate::backend::{
     AcquireOutcome, AcquireRequest, ExtendOutcome, Holder, LockRecord, LookupQuery, Miss, Page,
     ReleaseOutcome,
 };
 use crate::error::{Error, Result};
+use crate::lock::key::{KeyBudget, storage_key};
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
 use crate::lock::{Fence, HolderLabel, Key, LockId, Ttl};
 
 pub(super) type Sql<T> = std::result::Result<T, StoreError>;
 
-/// Why an operation has no outcome.
-#[derive(Debug)]
+/// Why an operation failed. The transaction must be rolled back.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub enum StoreError {
-    /// The operation cannot be done, and has written nothing. The transaction may go on.
-    Refused(Error),
-    /// SQLite failed. The transaction must be rolled back.
-    Sqlite(rusqlite::Error),
+    Ours(#[from] Error),
+    Sqlite(#[from] rusqlite::Error),
 }
 
-impl From<Error> for StoreError {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
+/// The limits of the PostgreSQL tables, whose layout the file shares.
+const BUDGET: KeyBudget = KeyBudget {
+    limit_bytes: 1700,
+    reserve_bytes: 0,
+};
+
+pub(super) fn stored_key(key: &str) -> Result<String> {
+    storage_key("", key, BUDGET)
 }
 
-impl From<rusqlite::Error> for StoreError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
-
-/// Turns a refusal into the answer of an operation. What is left is an error that ends the transaction.
-pub(super) fn answer<T>(outcome: Sql<T>) -> rusqlite::Result<Result<T>> {
-    match outcome {
-        Ok(value) => Ok(Ok(value)),
-        Err(StoreError::Refused(error)) => Ok(Err(error)),
-        Err(StoreError::Sqlite(error)) => Err(error),
-    }
+/// Returns the key under which the fence counter of a stored key is kept.
+fn fence_key(stored_key: &str) -> Result<String> {
+    storage_key("", &format!("fence:{stored_key}"), BUDGET)
 }
 
 pub(super) fn acquire(
@@ -232,9 +225,10 @@ fn record(row: &Row<'_>) -> Sql<LockRecord> {
     let lock_id: String = row.get(1)?;
     let fence: String = row.get(4)?;
     let (Ok(lock_id), Ok(fence)) = (LockId::parse(&lock_id), Fence::parse(&fence)) else {
-        return Err(StoreError::Refused(Error::internal(
+        return Err(Error::internal(
             "A stored lock is malformed: another program has changed the lock file. Force the release of the lock, or delete the file while nothing uses it",
-        )));
+        )
+        .into());
     };
     Ok(LockRecord {
         key: row.get(0)?,

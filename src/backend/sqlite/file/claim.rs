@@ -92,7 +92,8 @@ fn is_open(wanted: Identity) -> bool {
     })
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::fs::File;
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::Failure;
-use crate::backend::sqlite::error::{is_busy, map};
+use crate::backend::sqlite::error::Failure;
 use crate::error::{Error, Result};
 
 /// Marks the file as ours ("SGlk"), in SQLite's own header field for this.
@@ -25,8 +24,8 @@ pub(super) enum Opened {
 }
 
 pub(super) fn open(path: &Path) -> Result<Opened, Failure> {
-    check_path(path).map_err(Failure::Failed)?;
-    let fail = |error: rusqlite::Error| failure(error, path);
+    check_path(path)?;
+    let fail = |error: rusqlite::Error| Failure::new(error, path);
     let mut connection = connect(path, "").map_err(fail)?;
     let found = match identify(&connection).map_err(fail)? {
         Identity::Empty => create(&mut connection).map_err(fail)?,
@@ -36,16 +35,18 @@ pub(super) fn open(path: &Path) -> Result<Opened, Failure> {
         Identity::Ours | Identity::Empty => {}
         Identity::Moved(to) => return Ok(Opened::Moved(to)),
         Identity::Newer(version) => {
-            return Err(refused(format!(
+            return Err(Error::invalid_argument(format!(
                 "The lock file {} was made by a newer version of SyncGuard (schema {version}, this one knows {SCHEMA_VERSION}): it was left as it is. Update this program, or use another file",
                 path.display()
-            )));
+            ))
+            .into());
         }
         Identity::Foreign => {
-            return Err(refused(format!(
+            return Err(Error::invalid_argument(format!(
                 "The file {} is the database of another program: it was left as it is. Give the locks a file of their own",
                 path.display()
-            )));
+            ))
+            .into());
         }
     }
     // Not earlier, because this writes to a file that is not in WAL mode yet.
@@ -53,10 +54,11 @@ pub(super) fn open(path: &Path) -> Result<Opened, Failure> {
         .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
         .map_err(fail)?;
     if mode != "wal" {
-        return Err(refused(format!(
+        return Err(Error::invalid_argument(format!(
             "The lock file {} is on a file system that several processes cannot share memory on (SQLite's WAL): use a local disk",
             path.display()
-        )));
+        ))
+        .into());
     }
     // From now on a lock on the file keeps it from being moved. It may have been moved before.
     match identify(&connection).map_err(fail)? {
@@ -78,18 +80,6 @@ pub(super) fn connect(path: &Path, first: &str) -> rusqlite::Result<Connection> 
     connection.execute_batch(first)?;
     settle_pragmas(&connection)?;
     Ok(connection)
-}
-
-fn refused(message: String) -> Failure {
-    Failure::Failed(Error::invalid_argument(message))
-}
-
-pub(super) fn failure(error: rusqlite::Error, path: &Path) -> Failure {
-    if is_busy(&error) {
-        Failure::Busy(path.to_owned())
-    } else {
-        Failure::Failed(map(&error, path))
-    }
 }
 
 /// SQLite says "unable to open database file" for all of these.
@@ -130,33 +120,28 @@ pub(super) fn set_syncs(connection: &Connection, syncs: bool) -> rusqlite::Resul
     })
 }
 
-pub(super) struct Wal {
-    pages: i64,
-    /// How many of them have been copied to the file itself.
-    written_back: i64,
-}
-
-impl Wal {
-    pub(super) fn has_more_than_the_file(&self) -> bool {
-        self.written_back < self.pages
-    }
-
-    pub(super) fn is_long(&self) -> bool {
-        self.pages >= LONG_WAL_PAGES
-    }
+#[derive(PartialEq, Eq)]
+pub(super) enum Wal {
+    /// The next commit starts the WAL again, because the file itself has all of it. That waits for the disk.
+    WrittenBack,
+    /// The next commit only appends to it.
+    Growing,
+    Long,
 }
 
 /// Reads the state of the WAL from shared memory. If another process is changing it, this fails and does
 /// not wait as a transaction would.
 pub(super) fn wal(connection: &Connection) -> rusqlite::Result<Wal> {
-    connection
+    let (pages, written_back): (i64, i64) = connection
         .prepare_cached("PRAGMA wal_checkpoint(NOOP)")?
-        .query_row([], |row| {
-            Ok(Wal {
-                pages: row.get(1)?,
-                written_back: row.get(2)?,
-            })
-        })
+        .query_row([], |row| Ok((row.get(1)?, row.get(2)?)))?;
+    Ok(if written_back >= pages {
+        Wal::WrittenBack
+    } else if pages < LONG_WAL_PAGES {
+        Wal::Growing
+    } else {
+        Wal::Long
+    })
 }
 
 /// Writes back as much of the WAL as nobody reads any more. Waits for the disk, but for no process.

@@ -7,26 +7,34 @@ mod cleanup_guard;
 pub(super) mod connection;
 mod location;
 mod moving;
-mod places;
 mod private;
 pub(super) mod system;
 
-use std::path::{Path, PathBuf};
+use std::cell::Cell;
+use std::path::PathBuf;
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use super::config::Settings;
-use crate::error::{Error, Result};
+use super::error::Failure;
+use super::store::Sql;
+use crate::error::Error;
+use crate::lock::time::system_now_ms;
 
 use claim::Claim;
 use cleanup_guard::CleanupGuard;
-use connection::Opened;
+use connection::{Opened, Wal};
 pub(super) use location::Location;
-use location::{IfMoved, Located};
-use system::FileSystem;
 #[cfg(test)]
-pub(super) use {location::temp_name, places::Places};
+pub(super) use location::{Places, temp_name};
+use system::FileSystem;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
 
 pub(super) struct LockFile {
     pub(super) path: PathBuf,
@@ -34,43 +42,72 @@ pub(super) struct LockFile {
     /// Whether the file is on a disk of this machine.
     pub(super) is_local: bool,
     syncs: bool,
+    /// Whether SQLite has failed. The file has to be opened again.
+    has_failed: Cell<bool>,
     /// Dropped after the connection, because fields are dropped in their order.
     claim: Claim,
     guards: Vec<CleanupGuard>,
-}
-
-/// Why the file could not be opened or used.
-pub(super) enum Failure {
-    /// Another process uses the file right now. Try again.
-    Busy(PathBuf),
-    Failed(Error),
 }
 
 impl LockFile {
     pub(super) fn open(settings: &Settings) -> Result<Self, Failure> {
         let located = location::locate(settings)?;
         let path = located.path.clone();
-        let system =
-            system::check(&path, settings.allow_network_file_system).map_err(Failure::Failed)?;
+        let system = system::check(&path, settings.allow_network_file_system)?;
         let opened = Claim::open(&path, || connection::open(&path)).ok_or_else(|| {
-            Failure::Failed(Error::invalid_argument(format!(
+            Error::invalid_argument(format!(
                 "The lock file {} is open in this process through another copy of SyncGuard or of SQLite. One process can only use one of them for a file",
                 path.display()
-            )))
+            ))
         })?;
         let (db, claim) = match opened? {
             (Opened::Ready(db), claim) => (db, claim),
-            (Opened::Moved(to), _) => return Err(moved(&located, &to)),
+            (Opened::Moved(to), _) => return Err(located.moved_to(&to)),
         };
-        settings.note_file(&path);
         Ok(Self {
             is_local: system == FileSystem::Local,
             path,
             db,
             syncs: false,
+            has_failed: Cell::new(false),
             claim,
             guards: located.guards,
         })
+    }
+
+    /// Runs `work` in a transaction, which is rolled back if it fails. `work` gets the time in
+    /// milliseconds.
+    pub(super) fn transaction<T>(
+        &self,
+        access: Access,
+        work: impl FnOnce(&Connection, u64) -> Sql<T>,
+    ) -> Result<T, Failure> {
+        let begin = match access {
+            Access::Write => "BEGIN IMMEDIATE",
+            Access::Read => "BEGIN",
+        };
+        let done = self
+            .execute(begin)
+            .map_err(|error| Failure::new(error, &self.path))
+            .and_then(|()| {
+                work(&self.db, system_now_ms()).map_err(|error| Failure::new(error, &self.path))
+            })
+            .and_then(|done| match self.execute("COMMIT") {
+                Ok(()) => Ok(done),
+                Err(error) => Err(Failure::of_commit(error, &self.path)),
+            });
+        if let Err(failure) = &done {
+            if !self.db.is_autocommit() {
+                let _ = self.execute("ROLLBACK");
+            }
+            self.has_failed
+                .set(!failure.is_busy || !self.db.is_autocommit());
+        }
+        done
+    }
+
+    fn execute(&self, statement: &str) -> rusqlite::Result<()> {
+        self.db.prepare_cached(statement)?.execute([]).map(drop)
     }
 
     /// Makes a file in a temporary directory look new. Call it now and then.
@@ -82,46 +119,35 @@ impl LockFile {
 
     /// Returns whether the path still leads to this file. False if the file was deleted or replaced:
     /// other processes then use the new one.
-    pub(super) fn is_current(&self) -> bool {
+    fn is_current(&self) -> bool {
         self.claim.is_current()
     }
 
-    /// Returns whether a COMMIT only appends to the WAL. The first one in a WAL that starts again waits for
-    /// the disk, and so does writing the WAL back.
+    pub(super) fn is_usable(&self) -> bool {
+        !self.has_failed.get() && self.is_current()
+    }
+
+    /// Returns whether a COMMIT that need not wait for the disk certainly does not.
     pub(super) fn only_appends(&self) -> bool {
-        connection::wal(&self.db).is_ok_and(|wal| wal.has_more_than_the_file() && !wal.is_long())
+        connection::wal(&self.db) == Ok(Wal::Growing)
     }
 
     /// Writes the WAL back if it has become long. If that fails, the next operation causes another try.
     pub(super) fn write_back_if_due(&self) {
-        if connection::wal(&self.db).is_ok_and(|wal| wal.is_long() && wal.has_more_than_the_file())
-        {
+        if connection::wal(&self.db) == Ok(Wal::Long) {
             let _ = connection::write_back(&self.db);
         }
     }
 
     /// Sets whether a COMMIT waits for the disk.
-    pub(super) fn set_syncs(&mut self, syncs: bool) -> rusqlite::Result<()> {
+    pub(super) fn set_syncs(&mut self, syncs: bool) -> Result<(), Failure> {
         if self.syncs != syncs {
-            connection::set_syncs(&self.db, syncs)?;
+            connection::set_syncs(&self.db, syncs)
+                .map_err(|error| Failure::new(error, &self.path))?;
             self.syncs = syncs;
         }
         Ok(())
     }
-}
-
-fn moved(located: &Located, to: &Path) -> Failure {
-    let path = located.path.display();
-    let to = to.display();
-    Failure::Failed(Error::invalid_argument(match &located.if_moved {
-        IfMoved::Retry => return Failure::Busy(located.path.clone()),
-        IfMoved::NoHome(reason) => format!(
-            "The default lock file of this user is {to}, but this process would use {path}, because {reason}: they would not see each other's locks. Set SYNCGUARD_STATE_DIR to the same directory for all processes, or delete {path} if nothing uses the other file any more"
-        ),
-        IfMoved::Refuse => format!(
-            "The lock file {path} has been replaced by {to}, which is the default file: leave out the path to use it, or use another file"
-        ),
-    }))
 }
 
 impl Drop for LockFile {

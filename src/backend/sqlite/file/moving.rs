@@ -17,10 +17,9 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params_from_iter};
 
-use super::Failure;
 use super::claim::Claim;
 use super::connection::{self, Identity, identify};
-use crate::backend::sqlite::error::is_busy;
+use crate::backend::sqlite::error::{Failure, is_busy};
 use crate::error::Error;
 
 /// Returns the file to use: the one in the home directory, or a previous one that a process still uses.
@@ -30,7 +29,7 @@ pub(super) fn settle(home: &Path, previous: Option<&Path>) -> Result<PathBuf, Fa
         // Opening the file reports what is wrong.
         return Ok(home.to_owned());
     };
-    let fail = |error: rusqlite::Error| connection::failure(error, home);
+    let fail = |error: rusqlite::Error| Failure::new(error, home);
     let (db, claim) = opened.map_err(fail)?;
     // In this order, so that the claim is dropped last.
     let _claim = claim;
@@ -85,7 +84,7 @@ pub(super) fn settle(home: &Path, previous: Option<&Path>) -> Result<PathBuf, Fa
             }
             Ok(other.to_owned())
         }
-        _ => Err(Failure::Failed(still_in_use(home, &in_use))),
+        _ => Err(still_in_use(home, &in_use).into()),
     }
 }
 
@@ -131,7 +130,6 @@ enum Found {
 /// dropped.
 struct Previous {
     path: PathBuf,
-    is_empty: bool,
     db: Connection,
     _claim: Claim,
 }
@@ -146,7 +144,6 @@ fn take(path: &Path) -> Result<Found, Failure> {
         Ok(((db, identity), claim)) => Ok(match identity {
             Identity::Ours | Identity::Empty => Found::Taken(Box::new(Previous {
                 path: path.to_owned(),
-                is_empty: matches!(identity, Identity::Empty),
                 db,
                 _claim: claim,
             })),
@@ -158,7 +155,7 @@ fn take(path: &Path) -> Result<Found, Failure> {
         }
         // The file cannot even be created there, and the previous version cannot create it either.
         Err(_) if !path.exists() => Ok(Found::Left),
-        Err(error) => Err(connection::failure(error, path)),
+        Err(error) => Err(Failure::new(error, path)),
     }
 }
 
@@ -175,14 +172,15 @@ fn lock_out_others(path: &Path) -> rusqlite::Result<(Connection, Identity)> {
         connection::set_syncs(&db, true)?;
         db.execute_batch("BEGIN EXCLUSIVE")?;
     }
+    if matches!(identity, Identity::Empty) {
+        // Then it can be copied like any other.
+        connection::make_ours(&db)?;
+    }
     Ok((db, identity))
 }
 
 impl Previous {
     fn copy_to(&self, home: &Transaction<'_>) -> Result<(), Failure> {
-        if self.is_empty {
-            return Ok(());
-        }
         copy(
             &self.db,
             "SELECT fence_key, fence, key_debug FROM syncguard_fence_counters",
@@ -197,14 +195,14 @@ impl Previous {
                 include_str!("../sql/copy_lock.sql"),
             )
         })
-        .map_err(|error| connection::failure(error, &self.path))
+        .map_err(|error| Failure::new(error, &self.path))
     }
 
     /// Writes the note with the new path of the locks.
     fn leave_note(self, home: &Path) -> Result<(), Failure> {
         connection::leave_note(&self.db, home)
             .and_then(|()| self.db.execute_batch("COMMIT"))
-            .map_err(|error| connection::failure(error, &self.path))
+            .map_err(|error| Failure::new(error, &self.path))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 const FILE: &str = "locks.db";
 
-pub(super) const ADVICE: &str = "Set SYNCGUARD_STATE_DIR to a directory of this user, set SYNCGUARD_URL=sqlite:/path/to/file, or pass a path";
+const ADVICE: &str = "Set SYNCGUARD_STATE_DIR to a directory of this user, set SYNCGUARD_URL=sqlite:/path/to/file, or pass a path";
 
 /// Returns the lock file in a directory, which is created if it does not exist. Refuses both if anybody
 /// else could have created them or could change them.
@@ -53,37 +53,55 @@ fn make_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Refuses a file or directory that somebody else could have created or can change.
-fn check_owner(path: &Path, right_kind: fn(&fs::Metadata) -> bool) -> Result<()> {
+fn check_owner(path: &Path, is_expected: fn(&fs::Metadata) -> bool) -> Result<()> {
     // Symbolic links are not followed, so one is neither a directory nor a file.
-    let examined = fs::symlink_metadata(path).and_then(|found| {
-        if !right_kind(&found) {
+    let problem = fs::symlink_metadata(path).and_then(|found| {
+        if !is_expected(&found) {
             return Ok(Some("is a symbolic link, or not of the expected kind"));
         }
-        objection(path, &found)
+        objection(path, &found, WRITABLE_BY_OTHERS)
     });
-    match examined {
-        Ok(None) => Ok(()),
-        Ok(Some(why)) => Err(unsafe_to_use(path, why)),
-        Err(error) => Err(unsafe_to_use(
-            path,
-            &format!("cannot be examined ({error})"),
-        )),
-    }
+    refuse(path, problem)
 }
 
-pub(super) fn unsafe_to_use(path: &Path, why: &str) -> Error {
-    Error::invalid_argument(format!(
+/// Refuses a directory above the private one that everybody can change. It may be a symbolic link of the
+/// user's, and a group may write to it, because many systems give each user a group.
+pub(super) fn check_parent(directory: &Path) -> Result<()> {
+    let problem = fs::metadata(directory).and_then(|found| {
+        if !found.is_dir() {
+            return Ok(Some("is not a directory"));
+        }
+        if cfg!(windows) {
+            // Windows has created it for this user.
+            return Ok(None);
+        }
+        objection(directory, &found, WRITABLE_BY_EVERYBODY)
+    });
+    refuse(directory, problem)
+}
+
+fn refuse(path: &Path, problem: io::Result<Option<&str>>) -> Result<()> {
+    let why = match problem {
+        Ok(None) => return Ok(()),
+        Ok(Some(why)) => why.to_owned(),
+        Err(error) => format!("cannot be examined ({error})"),
+    };
+    Err(Error::invalid_argument(format!(
         "The default lock file is not safe to use: {} {why}. {ADVICE}",
         path.display()
-    ))
+    )))
 }
 
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+const WRITABLE_BY_EVERYBODY: u32 = 0o002;
+
+/// Returns why the user must not rely on the file. `writable`: the permissions that it must not give.
 #[cfg(unix)]
-fn objection(_: &Path, found: &fs::Metadata) -> io::Result<Option<&'static str>> {
+fn objection(_: &Path, found: &fs::Metadata, writable: u32) -> io::Result<Option<&'static str>> {
     use std::os::unix::fs::MetadataExt;
-    Ok(if found.uid() != rustix::process::geteuid().as_raw() {
+    Ok(if !is_own(found) {
         Some("belongs to another user")
-    } else if found.mode() & 0o022 != 0 {
+    } else if found.mode() & writable != 0 {
         Some("can be changed by other users")
     } else {
         None
@@ -91,14 +109,27 @@ fn objection(_: &Path, found: &fs::Metadata) -> io::Result<Option<&'static str>>
 }
 
 #[cfg(windows)]
-fn objection(path: &Path, _: &fs::Metadata) -> io::Result<Option<&'static str>> {
+fn objection(path: &Path, _: &fs::Metadata, _: u32) -> io::Result<Option<&'static str>> {
     match ACCOUNTS.get() {
         Some(accounts) => Ok((accounts.access)(path)?.objection(&accounts.user)),
         None => Ok(None),
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+pub(super) fn is_own(found: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    found.uid() == rustix::process::geteuid().as_raw()
+}
+
+/// Windows has created the folder for the data of local applications for this user.
+#[cfg(windows)]
+pub(super) fn is_own(_: &fs::Metadata) -> bool {
+    true
+}
+
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 

@@ -20,9 +20,8 @@ pub(crate) enum FileSystem {
     Network(String),
     /// A file system that a program serves, which may use a network.
     Fuse(String),
-    /// Any other file system of the kernel that uses no network.
+    /// Any other one of the kernel that uses no network, or one that the system tells nothing about.
     Other,
-    Unknown,
 }
 
 impl FileSystem {
@@ -41,13 +40,13 @@ impl FileSystem {
         let file = followed(path);
         match fs::metadata(&file) {
             Ok(_) => Self::of_existing(&file),
-            Err(_) => file.parent().map_or(Self::Unknown, Self::of_existing),
+            Err(_) => file.parent().map_or(Self::Other, Self::of_existing),
         }
     }
 
     /// Whether processes of this host certainly exclude each other here.
     pub(crate) fn is_on_this_host(&self) -> bool {
-        matches!(self, Self::Local | Self::Other | Self::Unknown)
+        matches!(self, Self::Local | Self::Other)
     }
 }
 
@@ -79,7 +78,7 @@ fn followed(path: &Path) -> PathBuf {
 #[cfg(target_os = "linux")]
 fn detect(path: &Path) -> FileSystem {
     let Ok(found) = rustix::fs::statfs(path) else {
-        return FileSystem::Unknown;
+        return FileSystem::Other;
     };
     // Its type differs from one platform to the next; the numbers have 32 bits.
     match found.f_type as u32 {
@@ -187,7 +186,7 @@ fn type_of(mountinfo: &str, device: &str) -> Option<String> {
 fn detect(path: &Path) -> FileSystem {
     const MNT_LOCAL: u32 = 0x1000;
     let Ok(found) = rustix::fs::statfs(path) else {
-        return FileSystem::Unknown;
+        return FileSystem::Other;
     };
     let name: Vec<u8> = found
         .f_fstypename
@@ -216,7 +215,7 @@ fn detect(path: &Path) -> FileSystem {
     if is_share(path) || fs::canonicalize(path).is_ok_and(|resolved| is_share(&resolved)) {
         FileSystem::Network("a network share".to_owned())
     } else {
-        FileSystem::Unknown
+        FileSystem::Other
     }
 }
 
@@ -269,7 +268,7 @@ pub(crate) mod tests {
         assert_eq!(of_magic(0x2011_bab0), FileSystem::Other);
         assert_eq!(detect(&std::env::temp_dir()), FileSystem::Local);
         assert_eq!(detect(Path::new("/proc/version")), FileSystem::Other);
-        assert_eq!(detect(Path::new("/nowhere/at/all")), FileSystem::Unknown);
+        assert_eq!(detect(Path::new("/nowhere/at/all")), FileSystem::Other);
     }
 
     #[cfg(target_os = "linux")]

@@ -25,7 +25,7 @@ fn count(db: &Connection, _: u64) -> Sql<ThreadId> {
 }
 
 async fn runs_here(backend: &SqliteBackend) -> bool {
-    backend.connections.write(count).await.unwrap() == thread::current().id()
+    backend.connections.writer.run(false, count).await.unwrap() == thread::current().id()
 }
 
 /// The backend's thread may still clean up after its last answer, and callers wait a while after a crowd.
@@ -61,7 +61,12 @@ async fn a_lone_caller_runs_most_operations_itself() {
     }
     assert!((250..=496).contains(&here), "{here}");
     backend.close().await;
-    let closed = backend.connections.write(count).await.unwrap_err();
+    let closed = backend
+        .connections
+        .writer
+        .run(false, count)
+        .await
+        .unwrap_err();
     assert_eq!(closed.code, ErrorCode::InvalidArgument);
 }
 
@@ -71,7 +76,7 @@ async fn operations_that_wait_for_the_disk_are_left_to_the_thread() {
     let backend = durable_backend(&dir.file());
     for _ in 0..10 {
         until_it_runs_here(&backend).await;
-        let on = backend.connections.write_durably(count).await.unwrap();
+        let on = backend.connections.writer.run(true, count).await.unwrap();
         assert_ne!(on, thread::current().id());
     }
     backend.close().await;
@@ -160,11 +165,17 @@ async fn an_operation_that_fails_here_leaves_no_trace_and_is_repeated_by_the_thr
         let count = "SELECT fence FROM syncguard_fence_counters WHERE fence_key = 'written'";
         Ok(db.query_row(count, [], |row| row.get::<_, i64>(0))?)
     };
-    let before = backend.connections.read(written).await.unwrap();
+    let before = backend
+        .connections
+        .reader
+        .run(false, written)
+        .await
+        .unwrap();
     let here = thread::current().id();
     let error = backend
         .connections
-        .write(move |db, now_ms| {
+        .writer
+        .run(false, move |db, now_ms| {
             let tried_on = count(db, now_ms)?;
             if tried_on == here {
                 return Err(rusqlite::Error::InvalidQuery.into());
@@ -179,7 +190,15 @@ async fn an_operation_that_fails_here_leaves_no_trace_and_is_repeated_by_the_thr
         (ErrorCode::Internal, false)
     );
     assert!(error.details.iter().any(|(name, _)| *name == "sqliteCode"));
-    assert_eq!(backend.connections.read(written).await.unwrap(), before);
+    assert_eq!(
+        backend
+            .connections
+            .reader
+            .run(false, written)
+            .await
+            .unwrap(),
+        before
+    );
     until_it_runs_here(&backend).await;
     backend.close().await;
 }

@@ -52,7 +52,10 @@ fn free_in(db: &Connection, key: &str, now_ms: u64) -> Option<u64> {
 }
 
 fn refusal<T>(outcome: Sql<T>) -> Error {
-    answer(outcome).unwrap().err().unwrap()
+    match outcome {
+        Err(StoreError::Ours(error)) => error,
+        _ => panic!("not refused"),
+    }
 }
 
 fn count(db: &Connection, table: &str) -> i64 {

@@ -230,7 +230,7 @@ async fn the_thread_runs_while_a_key_is_watched_and_ends_soon_after() {
     let dir = TestDir::new();
     let (holder, waiter) = two(&dir);
     let lock = held(&holder, "k").await;
-    assert!(!waiter.connections.is_watching());
+    assert!(!waiter.connections.watcher.is_running());
     // Other processes commit all the time.
     let others = async {
         loop {
@@ -243,9 +243,9 @@ async fn the_thread_runs_while_a_key_is_watched_and_ends_soon_after() {
         for _ in 0..2 {
             let mut watch = watch(&waiter, &lock);
             not_notified(&mut watch).await;
-            assert!(waiter.connections.is_watching());
+            assert!(waiter.connections.watcher.is_running());
             drop(watch);
-            until(|| !waiter.connections.is_watching()).await;
+            until(|| !waiter.connections.watcher.is_running()).await;
         }
     };
     tokio::select! {
@@ -267,12 +267,12 @@ async fn close_ends_watches() {
     let mut call = watch.changed();
     assert!(timeout(A_WHILE, &mut call).await.is_err());
     waiter.close().await;
-    assert!(!waiter.connections.is_watching());
+    assert!(!waiter.connections.watcher.is_running());
     holder.release(lock.lock_id.into()).await.unwrap();
     assert!(timeout(A_WHILE, &mut call).await.is_err());
     drop(call);
     not_notified(&mut watch).await;
-    assert!(!waiter.connections.is_watching());
+    assert!(!waiter.connections.watcher.is_running());
     holder.close().await;
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }

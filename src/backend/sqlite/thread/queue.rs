@@ -1,11 +1,11 @@
 //! The operations that wait for the thread, and the choice of those that share its next transaction.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::worker::Job;
+use super::Job;
 
 /// How many operations share a transaction at most, so that other processes get their turn.
 const MAX_BATCH: usize = 256;
@@ -32,14 +32,6 @@ struct Sync {
     took: Duration,
 }
 
-/// What ended a wait for operations.
-pub(super) enum Arrival {
-    Job,
-    Timeout,
-    /// No more operations can come.
-    End,
-}
-
 impl JobQueue {
     pub(super) fn new(incoming: Receiver<Job>) -> Self {
         Self {
@@ -53,31 +45,17 @@ impl JobQueue {
 
     /// Waits until there is an operation. While operations follow quickly the thread stays awake, because
     /// waking it takes longer than running one.
-    pub(super) fn wait(&mut self, max_wait: Duration) -> Arrival {
-        if !self.waiting.is_empty() {
-            return Arrival::Job;
-        }
+    pub(super) fn wait(&mut self, max_wait: Duration) -> Result<(), RecvTimeoutError> {
         let since = Instant::now();
-        while self.is_awake && since.elapsed() < SPIN_TIME {
-            match self.incoming.try_recv() {
-                Ok(job) => {
-                    self.waiting.push_back(job);
-                    return Arrival::Job;
-                }
-                Err(TryRecvError::Empty) => thread::yield_now(),
-                Err(TryRecvError::Disconnected) => return Arrival::End,
-            }
+        while self.len() == 0 && self.is_awake && since.elapsed() < SPIN_TIME {
+            thread::yield_now();
         }
-        let arrival = match self.incoming.recv_timeout(max_wait) {
-            Ok(job) => {
-                self.waiting.push_back(job);
-                Arrival::Job
-            }
-            Err(RecvTimeoutError::Timeout) => Arrival::Timeout,
-            Err(RecvTimeoutError::Disconnected) => Arrival::End,
-        };
-        self.is_awake = since.elapsed() < SPIN_TIME;
-        arrival
+        if self.waiting.is_empty() {
+            let job = self.incoming.recv_timeout(max_wait);
+            self.is_awake = since.elapsed() < SPIN_TIME;
+            self.waiting.push_back(job?);
+        }
+        Ok(())
     }
 
     /// Returns the number of operations that have come and are not in a transaction yet.

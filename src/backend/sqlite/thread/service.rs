@@ -3,23 +3,26 @@
 //!
 //! Waiting for the disk and for other processes happens here, and never on a caller's thread.
 
-use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use super::pause::Pause;
-use super::queue::{Arrival, JobQueue};
-use super::shared_connection::{ConnectionState, SharedConnection};
-use super::transaction::{Failed, transaction};
-use super::worker::{Access, Job};
+use super::queue::JobQueue;
+use super::shared_connection::SharedConnection;
+use super::{Access, Job};
 use crate::backend::sqlite::config::Settings;
-use crate::backend::sqlite::error::timed_out;
-use crate::backend::sqlite::file::{Failure, LockFile};
+use crate::backend::sqlite::error::{Failure, timed_out};
+use crate::backend::sqlite::file::LockFile;
+use crate::backend::sqlite::sweep::Sweeper;
 use crate::error::Error;
-use crate::lock::time::system_now_ms;
 
 /// How long callers leave their operations to the thread after several came at once.
 const CROWD_TIME: Duration = Duration::from_millis(100);
+/// How often the thread only yields before it pauses.
+const YIELDS: u32 = 3;
+const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
 pub(super) struct Service {
     access: Access,
@@ -55,9 +58,9 @@ impl Service {
     pub(super) fn serve(&mut self) {
         loop {
             match self.queue.wait(self.settings.refresh_every) {
-                Arrival::Job => self.run_batch(),
-                Arrival::Timeout => {}
-                Arrival::End => return,
+                Ok(()) => self.run_batch(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
             self.refresh_if_due();
         }
@@ -87,8 +90,8 @@ impl Service {
     fn refresh_if_due(&mut self) {
         if self.refreshed.elapsed() >= self.settings.refresh_every {
             self.refreshed = Instant::now();
-            if let Some(open) = &mut self.connection.lock().open {
-                open.refresh();
+            if let Some(file) = &mut self.connection.lock().file {
+                file.refresh();
             }
         }
     }
@@ -96,18 +99,18 @@ impl Service {
     /// Runs the batch in one transaction, waiting for other processes as long as deadlines allow.
     /// Operations whose deadline passes are answered and leave the batch.
     fn complete(&mut self, batch: &mut Vec<Job>, join: bool) -> Result<(), Error> {
-        let mut pause = Pause::default();
+        let mut attempts = 0;
         loop {
             match self.transaction(batch, join) {
-                Ok(()) => return Ok(()),
-                Err(Failure::Failed(error)) => return Err(error),
-                Err(Failure::Busy(path)) => {
-                    refuse_late(batch, &path);
+                Err(failure) if failure.is_busy => {
+                    refuse_late(batch, || failure.error.clone());
                     if batch.is_empty() {
                         return Ok(());
                     }
-                    pause.wait();
+                    pause(attempts);
+                    attempts += 1;
                 }
+                done => return done.map_err(|failure| failure.error),
             }
         }
     }
@@ -115,51 +118,39 @@ impl Service {
     fn transaction(&mut self, batch: &mut Vec<Job>, join: bool) -> Result<(), Failure> {
         let connection = Arc::clone(&self.connection);
         let mut state = connection.lock();
-        let open = state.open.take_if(|open| open.is_current());
-        let mut open = match open {
-            Some(open) => open,
+        let mut file = match state.file.take_if(|file| file.is_usable()) {
+            Some(file) => file,
             None => {
-                state.open = None;
-                self.reopen()?
+                state.file = None;
+                self.open()?
             }
         };
-        let done = self.run(&mut open, &mut state, batch, join);
-        let result = done.as_ref().copied().map_err(|failed| {
-            if failed.is_busy() {
-                Failure::Busy(open.path.clone())
-            } else {
-                Failure::Failed(failed.mapped(&open.path))
-            }
-        });
-        let usable = done.map_or_else(|failed| failed.is_busy(), |()| true);
-        if usable && open.db.is_autocommit() {
-            state.open = Some(open);
-        }
-        result
+        let done = self.run(&mut file, &mut state.sweeper, batch, join);
+        state.file = Some(file).filter(LockFile::is_usable);
+        done
     }
 
     fn run(
         &mut self,
-        open: &mut LockFile,
-        state: &mut ConnectionState,
+        file: &mut LockFile,
+        sweeper: &mut Sweeper,
         batch: &mut Vec<Job>,
         join: bool,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Failure> {
         let syncs = batch.iter().any(|job| job.syncs);
-        open.set_syncs(syncs)?;
-        let committing = transaction(&open.db, self.access, || {
+        file.set_syncs(syncs)?;
+        let committing = file.transaction(self.access, |db, now_ms| {
             if join {
                 // The wait for other processes is over, and more operations may have come meanwhile.
                 self.queue.join(batch, syncs);
             }
-            refuse_late(batch, &open.path);
-            let now_ms = system_now_ms();
+            refuse_late(batch, || timed_out(&file.path));
             for job in batch.iter_mut() {
-                job.work.run(&open.db, now_ms)?;
+                job.work.run(db, now_ms)?;
             }
             if join && self.access == Access::Write {
-                state.sweeper.count(batch.len());
-                state.sweeper.sweep_if_due(&open.db, now_ms)?;
+                sweeper.count(batch.len());
+                sweeper.sweep_if_due(db, now_ms)?;
             }
             Ok(Instant::now())
         })?;
@@ -184,31 +175,26 @@ impl Service {
     /// Writes the WAL back. Called after the answers, because it waits for the disk.
     fn write_back(&self) {
         if self.access == Access::Write
-            && let Some(open) = &self.connection.lock().open
+            && let Some(file) = &self.connection.lock().file
         {
-            open.write_back_if_due();
+            file.write_back_if_due();
         }
     }
 
-    fn reopen(&mut self) -> Result<LockFile, Failure> {
-        let opened = LockFile::open(&self.settings);
-        if let Err(Failure::Busy(path)) = &opened {
-            let since = *self.opening_since.get_or_insert_with(Instant::now);
-            if since.elapsed() < self.settings.connect_timeout {
-                return opened;
-            }
-            self.opening_since = None;
-            return Err(Failure::Failed(timed_out(path)));
-        }
-        self.opening_since = None;
-        opened
+    fn open(&mut self) -> Result<LockFile, Failure> {
+        let since = self.opening_since.take().unwrap_or_else(Instant::now);
+        LockFile::open(&self.settings).map_err(|failure| {
+            let is_busy = failure.is_busy && since.elapsed() < self.settings.connect_timeout;
+            self.opening_since = is_busy.then_some(since);
+            Failure { is_busy, ..failure }
+        })
     }
 }
 
 /// Closes the file, so that callers do not find an open one that nobody would close.
 impl Drop for Service {
     fn drop(&mut self) {
-        self.connection.lock().open = None;
+        self.connection.lock().file = None;
     }
 }
 
@@ -218,10 +204,23 @@ fn answer(batch: Vec<Job>, failure: Option<&Error>) {
     }
 }
 
-fn refuse_late(batch: &mut Vec<Job>, path: &Path) {
+/// Answers the operations that nobody waits for any more.
+fn refuse_late(batch: &mut Vec<Job>, error: impl FnOnce() -> Error) {
     let now = Instant::now();
     let late: Vec<Job> = batch.extract_if(.., |job| job.deadline <= now).collect();
     if !late.is_empty() {
-        answer(late, Some(&timed_out(path)));
+        answer(late, Some(&error()));
     }
+}
+
+/// Waits for another process to finish its write, which mostly takes microseconds and sometimes an fsync.
+fn pause(attempts: u32) {
+    if attempts < YIELDS {
+        thread::yield_now();
+        return;
+    }
+    let doubled = SHORTEST_PAUSE.saturating_mul(1 << (attempts - YIELDS).min(8));
+    // Random, so that waiting processes do not all try again at once.
+    let share = rand::random_range(0.5..1.0);
+    thread::sleep(doubled.min(LONGEST_PAUSE).mul_f64(share));
 }

@@ -10,13 +10,11 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::transaction::transaction;
-use super::worker::Access;
+use super::Access;
 use crate::backend::sqlite::file::LockFile;
-use crate::backend::sqlite::store::{self, Sql};
+use crate::backend::sqlite::store::Sql;
 use crate::backend::sqlite::sweep::Sweeper;
 use crate::error::Result;
-use crate::lock::time::system_now_ms;
 
 /// How many operations in a row callers run. Then the thread runs one: it cleans up, and a program that
 /// does nothing else returns to its event loop.
@@ -38,10 +36,8 @@ pub(super) struct SharedConnection {
 
 #[derive(Default)]
 pub(super) struct ConnectionState {
-    pub(super) open: Option<LockFile>,
-    /// A connection that must not be used any more. Closing it may wait for the disk, so the thread
-    /// does it.
-    retired: Option<LockFile>,
+    /// Only the thread opens and closes it, because both may wait for the disk.
+    pub(super) file: Option<LockFile>,
     pub(super) sweeper: Sweeper,
     /// The operations of callers since the thread's last one.
     callers_in_a_row: u32,
@@ -54,7 +50,6 @@ impl SharedConnection {
     pub(super) fn lock(&self) -> MutexGuard<'_, ConnectionState> {
         let mut state = self.state.lock();
         state.callers_in_a_row = 0;
-        state.retired = None;
         state
     }
 
@@ -86,26 +81,17 @@ impl ConnectionState {
         {
             return None;
         }
-        let open = self.open.as_mut()?;
-        if !open.is_local || !open.is_current() || !open.only_appends() {
+        let file = self.file.as_mut()?;
+        if !file.is_local || !file.is_usable() || !file.only_appends() {
             return None;
         }
-        open.set_syncs(false).ok()?;
+        file.set_syncs(false).ok()?;
         self.callers_in_a_row += 1;
         self.sweeper.count(1);
-        let done = transaction(&open.db, Access::Write, || {
-            store::answer(run(&open.db, system_now_ms()))
-        });
-        let outcome = match done {
-            Ok(outcome) => Some(outcome),
-            Err(failed) => {
-                let unknown = failed.may_have_committed();
-                let error = unknown.then(|| Err(failed.mapped(&open.path)));
-                if unknown || !open.db.is_autocommit() {
-                    self.retired = self.open.take();
-                }
-                error
-            }
+        let outcome = match file.transaction(Access::Write, run) {
+            Ok(done) => Some(Ok(done)),
+            Err(failure) if failure.error.outcome_unknown => Some(Err(failure.error)),
+            Err(_) => None,
         };
         let took = started.elapsed();
         if took > SLOW_OPERATION {

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::config::Settings;
-use super::key::stored_key;
+use super::store::stored_key;
 use crate::backend::Watch;
 use crate::backend::watch::{Changes, KeyWatch, Registry, Watches};
 use crate::lock::Key;

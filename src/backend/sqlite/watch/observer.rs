@@ -94,13 +94,7 @@ impl Observer {
     }
 
     fn view(&mut self) -> Option<&mut View> {
-        if self
-            .view
-            .as_ref()
-            .is_some_and(|view| !view.file.is_current())
-        {
-            self.view = None;
-        }
+        self.view.take_if(|view| !view.file.is_usable());
         if self.view.is_none() {
             let file = LockFile::open(&self.shared.settings).ok()?;
             self.signal.watch_file(&file.path);

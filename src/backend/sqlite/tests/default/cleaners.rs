@@ -29,9 +29,7 @@ async fn a_file_in_the_temp_directory_is_protected_while_it_is_open() {
         refresh_every: Duration::from_millis(5),
         ..user.settings()
     };
-    let backend = SqliteBackend {
-        connections: Connections::new(settings),
-    };
+    let backend = SqliteBackend::new(settings);
     take(&backend, "k").await.unwrap();
     let file = user.temp_file();
     let directory = file.parent().unwrap().to_owned();

@@ -9,7 +9,6 @@ use std::fs;
 
 use super::*;
 use crate::backend::sqlite::config::Settings;
-use crate::backend::sqlite::connections::Connections;
 use crate::backend::sqlite::file::{Location, Places};
 use crate::error::Error;
 
@@ -40,9 +39,7 @@ impl User {
     }
 
     fn backend(&self) -> SqliteBackend {
-        SqliteBackend {
-            connections: Connections::new(self.settings()),
-        }
+        SqliteBackend::new(self.settings())
     }
 
     /// The same user with another `TMPDIR`.
