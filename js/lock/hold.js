@@ -44,7 +44,12 @@ async function takeHandle(form, backend, config) {
  */
 function handleOf(backend, held, plan) {
   const hooks = hooksOf(backend);
-  const disposal = new DisposalBy(async () => held.end(), held.lockId, plan.key, {
+  const release = async () => {
+    // The registry keeps the lock alive, and so what listens to its signal.
+    collected?.unregister(held);
+    return held.end();
+  };
+  const disposal = new DisposalBy(release, held.lockId, plan.key, {
     onReleaseError: plan.onReleaseError ?? hooks?.onReleaseError,
     disposeTimeoutMs: hooks?.disposeTimeoutMs,
   });
@@ -72,7 +77,7 @@ let isWarned = false;
 function watchForCollection(disposal, held) {
   if (isWarned || !isDebugging()) return;
   collected ??= new FinalizationRegistry(warnOfCollection);
-  collected.register(disposal, held);
+  collected.register(disposal, held, held);
 }
 
 /** @param {Held} held */
