@@ -11,6 +11,7 @@ import * as postgresCode from "../../js/postgres.js";
 import * as redisCode from "../../js/redis.js";
 import * as sqliteCode from "../../js/sqlite.js";
 import * as testingCode from "../../js/testing.js";
+import * as webLocksCode from "../../js/web-locks.js";
 import type * as declared from "../../index.js";
 import type * as commonDeclared from "../../types/common.js";
 import type * as firestoreDeclared from "../../types/firestore.js";
@@ -22,6 +23,7 @@ import type * as postgresDeclared from "../../types/postgres.js";
 import type * as redisDeclared from "../../types/redis.js";
 import type * as sqliteDeclared from "../../types/sqlite.js";
 import type * as testingDeclared from "../../types/testing.js";
+import type * as webLocksDeclared from "../../types/web-locks.js";
 
 // A unique symbol equals itself only.
 type Declared<T> = Omit<T, "FAILURE_REASON"> & {
@@ -38,6 +40,7 @@ postgresCode satisfies Declared<typeof postgresDeclared>;
 redisCode satisfies Declared<typeof redisDeclared>;
 sqliteCode satisfies Declared<typeof sqliteDeclared>;
 testingCode satisfies Declared<typeof testingDeclared>;
+webLocksCode satisfies Names<typeof webLocksDeclared>;
 
 ({}) as typeof declared satisfies Names<typeof code>;
 ({}) as typeof commonDeclared satisfies Names<typeof commonCode>;
@@ -49,5 +52,6 @@ testingCode satisfies Declared<typeof testingDeclared>;
 ({}) as typeof redisDeclared satisfies Names<typeof redisCode>;
 ({}) as typeof sqliteDeclared satisfies Names<typeof sqliteCode>;
 ({}) as typeof testingDeclared satisfies Names<typeof testingCode>;
+({}) as typeof webLocksDeclared satisfies Names<typeof webLocksCode>;
 
 type Names<T> = { [Name in keyof T]: unknown };

@@ -22,7 +22,7 @@ const JS_LAYERS = [
   ["native"],
   ["lock"],
   ["targets", "testing"],
-  ["nestjs"],
+  ["nestjs", "web-locks"],
   ["entry points"],
   ["cli", "cli.js"],
 ];
@@ -66,7 +66,7 @@ function violationsInJs(files) {
   return found;
 }
 
-describe("JavaScript: base ← native ← lock ← targets ← nestjs ← entry points ← cli", () => {
+describe("JavaScript: base ← native ← lock ← targets ← integrations ← entry points ← cli", () => {
   const files = sources("js", ".js");
   const withLine = (path, line) => new Map([...files, [path, `${line}\n${files.get(path)}`]]);
 
