@@ -16,7 +16,9 @@ test("syncguard loads neither frameworks nor the code for them", async () => {
   expect(files.length).toBeGreaterThan(5);
   const others = files.filter((file) => !file.startsWith(join(ROOT, "dist")));
   expect(others).toEqual([]);
-  expect(files.filter((file) => /nestjs|node-cron|web-locks/.test(file.slice(ROOT.length)))).toEqual([]);
+  expect(
+    files.filter((file) => /nestjs|node-cron|web-locks/.test(file.slice(ROOT.length))),
+  ).toEqual([]);
 });
 
 test("syncguard/node-cron does not load node-cron", async () => {
