@@ -159,6 +159,7 @@ impl Snapshot {
             acquired_at_ms: self.number("acquiredAtMs").ok_or_else(damaged)?,
             fence: Fence::parse(self.text("fence").ok_or_else(damaged)?)?,
             label: self.label(),
+            share: None,
         })
     }
 }

@@ -40,6 +40,7 @@ impl FirestoreBackend {
             let holder = Holder {
                 free_in,
                 expires_at_ms,
+                is_shared: false,
                 label: lock.label(),
             };
             return Ok(AcquireOutcome::Locked(Some(holder)));
@@ -52,6 +53,7 @@ impl FirestoreBackend {
             acquired_at_ms: now_ms,
             fence,
             label: request.label.clone(),
+            share: None,
         };
         let count = set(
             counter_document(counter.name, fence, &record.key),
@@ -81,6 +83,7 @@ impl FirestoreBackend {
         Ok(AcquireOutcome::Acquired {
             fence,
             expires_at_ms: record.expires_at_ms,
+            share: None,
         })
     }
 }
