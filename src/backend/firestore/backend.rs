@@ -229,6 +229,6 @@ impl Backend for FirestoreBackend {
 
     async fn close(&self) {
         self.watcher.close();
-        self.connections.close().await;
+        self.connections.close();
     }
 }

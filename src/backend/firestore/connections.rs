@@ -22,8 +22,9 @@ pub(super) struct Connections {
     pub(super) clock: ClockCheck,
     /// The project, once it is known.
     pub(super) project: OnceLock<String>,
+    current: Mutex<Option<Arc<Connection>>>,
     /// Locked by the operation that connects, while the others wait for it.
-    current: tokio::sync::Mutex<Option<Arc<Connection>>>,
+    connecting: tokio::sync::Mutex<()>,
     pub(super) trouble: Arc<Mutex<Trouble>>,
 }
 
@@ -70,7 +71,8 @@ impl Connections {
             config,
             clock: ClockCheck::new(warnings),
             project: project.map_or_else(OnceLock::new, OnceLock::from),
-            current: tokio::sync::Mutex::default(),
+            current: Mutex::default(),
+            connecting: tokio::sync::Mutex::default(),
             trouble: Arc::default(),
         }
     }
@@ -83,20 +85,20 @@ impl Connections {
     /// Returns the connection. Keeps trying for `connectTimeoutMs` after `since`, when the operation
     /// first found none.
     pub(super) async fn connection_since(&self, since: Instant) -> Result<Arc<Connection>> {
+        if let Some(connection) = self.usable() {
+            return Ok(connection);
+        }
         let _waiting = self.wait();
         let connecting = async {
-            let mut current = self.current.lock().await;
-            if let Some(connection) = &*current
-                && !connection.abandoned.is_cancelled()
-            {
-                return Ok(Arc::clone(connection));
+            let _turn = self.connecting.lock().await;
+            if let Some(connection) = self.usable() {
+                return Ok(connection);
             }
-            // The credentials may be why the connection failed, so they are read again.
-            *current = None;
+            // The credentials may be why the last connection failed, so they are read again.
             let authorized = self.keep_trying(|| self.authorize()).await?;
             let channel = self.keep_trying(|| self.dial()).await?;
             let connection = Arc::new(authorized.connect(channel));
-            *current = Some(Arc::clone(&connection));
+            *self.current.lock() = Some(Arc::clone(&connection));
             Ok(connection)
         };
         let limit = since + self.config.connect_timeout();
@@ -104,6 +106,11 @@ impl Connections {
         connected
             .unwrap_or_else(|_| Err(self.why_waiting()))
             .map_err(|error| self.gave_up(error, since))
+    }
+
+    fn usable(&self) -> Option<Arc<Connection>> {
+        let current = self.current.lock().clone();
+        current.filter(|connection| !connection.abandoned.is_cancelled())
     }
 
     async fn keep_trying<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T>
@@ -169,8 +176,8 @@ impl Connections {
         waiting
     }
 
-    pub(super) async fn close(&self) {
-        self.current.lock().await.take();
+    pub(super) fn close(&self) {
+        self.current.lock().take();
     }
 }
 
