@@ -7,7 +7,7 @@ export const calls = [];
 export const next = [];
 /** What the native side says of its time and of the holds, and whether it refuses to open. */
 export const state = {};
-/** What `take` brings: a batch each. */
+/** What `take` brings: one batch after the other. */
 export const ready = [];
 let onReplies;
 
@@ -35,7 +35,7 @@ export class Bridge {
   }
   setTime() {}
   take() {
-    return ready.shift() ?? [];
+    while (ready.length > 0) onReplies(...ready.shift());
   }
   answer(...args) {
     calls.push(["answer", ...args]);

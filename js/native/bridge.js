@@ -99,11 +99,6 @@ let untaken = false;
 
 /** @param {Array<number | string>} batch */
 function onReplies(...batch) {
-  onBatch(batch);
-}
-
-/** @param {Array<number | string>} batch */
-function onBatch(batch) {
   /** @type {typeof batch | undefined} */
   let others;
   for (let i = 0; i < batch.length; i += 2) {
@@ -170,9 +165,7 @@ export function tellTime() {
 
 function takeReady() {
   untaken = false;
-  for (let batch = theBridge().take(); batch.length > 0; batch = theBridge().take()) {
-    onBatch(batch);
-  }
+  theBridge().take();
 }
 
 /** Takes the replies that a call has left, as soon as its caller waits, and otherwise a moment later. */
@@ -203,7 +196,7 @@ export function isAwaited() {
 export function takeAlong(reply) {
   if (reply.length === 1 || reply.charCodeAt(0) !== YES) return;
   const comma = reply.indexOf(",");
-  onBatch([Number(reply.slice(1, comma)), reply.slice(comma + 1)]);
+  onReplies(Number(reply.slice(1, comma)), reply.slice(comma + 1));
 }
 
 /** Negative, because the ids of the native side are positive. */

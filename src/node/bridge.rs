@@ -1,14 +1,16 @@
-//! The way back into JavaScript: one queue and one wake-up for all replies that are ready.
+//! The way back into JavaScript: one function in each context receives all replies that are ready.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
+use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use napi::Env;
-use napi::bindgen_prelude::{Either, Function, JsValue, Unknown};
+use napi::bindgen_prelude::{Function, JsValue, ToNapiValue, Unknown};
+use napi::sys::Status;
+use napi::{Env, sys};
 use napi_derive::napi;
 use tokio::runtime::Handle;
 
@@ -19,13 +21,10 @@ use super::host::JavascriptHost;
 use super::outbox::{Outbox, ROOM, SharedMemory};
 use super::panics::catch_panic;
 use super::questions::Questions;
-use super::recipient::{CalledFrom, Recipient};
+use super::reply::{self, Reply};
 use super::runtime::runtime;
+use crate::error::Error;
 use crate::net::event_loop::EventLoop;
-
-/// JavaScript sees `[id, reply, id, reply, …]`.
-#[napi]
-pub type Batch = Vec<Either<f64, String>>;
 
 /// One bridge for each JavaScript context: the main thread, a worker.
 #[napi]
@@ -38,6 +37,7 @@ pub struct Bridge {
     pub(super) environment: Arc<Environment>,
     runtime: Handle,
     receipts: SharedMemory,
+    recipient: Rc<Recipient>,
 }
 
 #[napi]
@@ -70,7 +70,7 @@ impl Bridge {
         let event_loop = event_loop::attach(id, env, &recipient);
         #[cfg(not(unix))]
         let event_loop = None;
-        RECIPIENTS.with_borrow_mut(|recipients| recipients.insert(id, recipient));
+        RECIPIENTS.with_borrow_mut(|recipients| recipients.insert(id, Rc::clone(&recipient)));
         Ok(Self {
             id,
             event_loop,
@@ -80,6 +80,7 @@ impl Bridge {
             outbox,
             runtime,
             receipts,
+            recipient,
         })
     }
 
@@ -89,15 +90,11 @@ impl Bridge {
         self.receipts.value()
     }
 
-    /// Takes the replies that are ready, instead of waiting until they are brought.
+    /// Brings the replies that are ready now, instead of after a wake-up.
     #[napi]
-    pub fn take(&self) -> Batch {
-        let outbox = &self.outbox;
-        outbox.read_receipts();
-        let ready = outbox.queue.take(usize::MAX).into_iter();
-        ready
-            .flat_map(|(id, reply)| [Either::A(id as f64), Either::B(outbox.hand_over(id, reply))])
-            .collect()
+    pub fn take(&self) {
+        // A panic must not unwind into Node.
+        catch_panic(|| self.recipient.deliver(usize::MAX, CalledFrom::Callback));
     }
 
     /// Sets what JavaScript's clocks show: Unix time, and a time that never goes back.
@@ -106,13 +103,13 @@ impl Bridge {
         self.host.set_time(unix_ms, steady_ms);
     }
 
-    /// Answers a question. `take` then returns the replies that follow from it.
+    /// Answers a question. `take` then brings the replies that follow from it.
     #[napi]
     pub fn answer(&self, question: f64, ok: bool, json: String) {
         self.turn(|| self.questions.answer(question as u64, ok, &json));
     }
 
-    /// Reports that a timer of the host has run out. `take` then returns the replies that follow from it.
+    /// Reports that a timer of the host has run out. `take` then brings the replies that follow from it.
     #[napi]
     pub fn fire(&self, timer: f64) {
         self.turn(|| self.host.fire(timer as u64));
@@ -161,3 +158,168 @@ pub(super) fn bring(id: u64) {
         outbox.wake();
     }
 }
+
+/// How many replies a call passes. Arguments are far cheaper to pass than an array.
+const AT_ONCE: usize = 64;
+
+/// Where JavaScript is called from.
+#[derive(Clone, Copy)]
+pub(super) enum CalledFrom {
+    /// From the event loop itself. Everything that follows from the call, promises included, has run
+    /// when it returns.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    EventLoop,
+    /// From a callback of N-API. What follows from the call runs when the callback returns.
+    Callback,
+}
+
+/// The JavaScript function that receives replies. It stays on the thread of its environment: raw pointers are
+/// not sent.
+pub(super) struct Recipient {
+    env: sys::napi_env,
+    /// Weak, because it would keep its whole JavaScript context alive otherwise. A process may have many
+    /// of them, one after the other: Jest has one for each test file. JavaScript keeps the function while
+    /// it waits for a reply.
+    function: sys::napi_ref,
+    pub outbox: Arc<Outbox>,
+}
+
+impl Recipient {
+    /// # Safety
+    /// `function` must be a value of `env`, which calls us, and the result must be used and dropped
+    /// on this thread, before the environment ends.
+    pub unsafe fn new(env: Env, function: sys::napi_value, outbox: Arc<Outbox>) -> Option<Self> {
+        let (env, mut reference) = (env.raw(), ptr::null_mut());
+        // SAFETY: by the caller.
+        let status = unsafe { sys::napi_create_reference(env, function, 0, &raw mut reference) };
+        (status == Status::napi_ok).then_some(Self {
+            env,
+            function: reference,
+            outbox,
+        })
+    }
+
+    /// Calls the function with the oldest replies that are ready. If the environment takes no more, the
+    /// rest stays in the outbox, for [`Outbox::end`].
+    pub fn deliver(&self, most: usize, from: CalledFrom) {
+        let mut left = most;
+        while left > 0 {
+            self.outbox.read_receipts();
+            let ready = self.outbox.queue.take(left.min(AT_ONCE));
+            left -= ready.len();
+            if ready.is_empty() || !self.call(ready, from) {
+                return;
+            }
+        }
+    }
+
+    /// Whether the environment can be called again.
+    fn call(&self, ready: Vec<(u64, Reply)>, from: CalledFrom) -> bool {
+        let Some(_scope) = Scope::open(self.env) else {
+            return false;
+        };
+        // A pending exception would make the call fail.
+        self.report_exception();
+        let Some((function, global)) = self.function_and_global() else {
+            return false;
+        };
+        let mut arguments = Vec::with_capacity(2 * ready.len());
+        for (id, reply) in ready {
+            arguments.extend(self.values(id, reply).into_iter().flatten());
+        }
+        let (count, arguments) = (arguments.len(), arguments.as_ptr());
+        let (context, result) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: this is the environment's thread, and the environment lives; all values are of the
+        // open scope.
+        let status = unsafe {
+            match from {
+                CalledFrom::EventLoop => sys::napi_make_callback(
+                    self.env, context, global, function, count, arguments, result,
+                ),
+                CalledFrom::Callback => {
+                    sys::napi_call_function(self.env, global, function, count, arguments, result)
+                }
+            }
+        };
+        // If nothing was thrown, nothing was called: the environment is ending.
+        status == Status::napi_ok || self.report_exception()
+    }
+
+    fn function_and_global(&self) -> Option<(sys::napi_value, sys::napi_value)> {
+        let (mut function, mut global) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the environment lives and a scope is open, by `call`.
+        unsafe {
+            sys::napi_get_reference_value(self.env, self.function, &raw mut function);
+            sys::napi_get_global(self.env, &raw mut global);
+        }
+        (!function.is_null() && !global.is_null()).then_some((function, global))
+    }
+
+    /// Makes the arguments for a reply. If the text cannot be passed, the caller gets an error: it would
+    /// wait for ever otherwise.
+    fn values(&self, id: u64, reply: Reply) -> Option<[sys::napi_value; 2]> {
+        let env = self.env;
+        // SAFETY: the environment lives and a scope is open, by `call`.
+        let number = unsafe { f64::to_napi_value(env, id as f64) }.ok()?;
+        let (text, unclaimed) = reply.into_parts();
+        // SAFETY: as above.
+        let value = unsafe { <&str>::to_napi_value(env, &text) };
+        if let Ok(value) = value {
+            self.outbox.expect_receipt(id, unclaimed);
+            return Some([number, value]);
+        }
+        let error = reply::error(&Error::internal(
+            "The reply could not be passed to JavaScript, which may be out of memory",
+        ));
+        // SAFETY: as above.
+        let value = unsafe { String::to_napi_value(env, error) };
+        Some([number, value.ok()?])
+    }
+
+    /// Reports an uncaught exception to the process. Returns whether there was one.
+    fn report_exception(&self) -> bool {
+        let (mut pending, mut thrown) = (false, ptr::null_mut());
+        // SAFETY: the environment lives and a scope is open, by `call`. N-API refuses a value
+        // that is missing.
+        unsafe {
+            sys::napi_is_exception_pending(self.env, &raw mut pending);
+            if pending {
+                sys::napi_get_and_clear_last_exception(self.env, &raw mut thrown);
+                sys::napi_fatal_exception(self.env, thrown);
+            }
+        }
+        pending
+    }
+}
+
+impl Drop for Recipient {
+    fn drop(&mut self) {
+        // SAFETY: the reference is deleted only here, and the environment lives.
+        unsafe { sys::napi_delete_reference(self.env, self.function) };
+    }
+}
+
+/// A scope of N-API. Values that are created in it can be collected afterwards.
+struct Scope {
+    env: sys::napi_env,
+    scope: sys::napi_handle_scope,
+}
+
+impl Scope {
+    fn open(env: sys::napi_env) -> Option<Self> {
+        let mut scope = ptr::null_mut();
+        // SAFETY: the environment lives, by the only caller.
+        let status = unsafe { sys::napi_open_handle_scope(env, &raw mut scope) };
+        (status == Status::napi_ok).then_some(Self { env, scope })
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        // SAFETY: scopes end in the reverse order of their beginning, as variables do.
+        unsafe { sys::napi_close_handle_scope(self.env, self.scope) };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -15,9 +15,9 @@ use std::thread::{self, ThreadId};
 use napi::{Env, sys};
 use tokio::runtime::Handle;
 
+use super::bridge::{CalledFrom, Recipient};
 use super::outbox::Outbox;
 use super::panics::catch_panic;
-use super::recipient::{CalledFrom, Recipient};
 use super::runtime::runtime;
 use super::uv::{self, Poll};
 use crate::net::event_loop::{Event, EventLoop, Interest, Watched};

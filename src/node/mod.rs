@@ -25,7 +25,6 @@ mod outbox;
 mod panics;
 mod questions;
 mod queue;
-mod recipient;
 mod reply;
 mod runtime;
 #[cfg(unix)]
