@@ -1,7 +1,7 @@
 // The code blocks of the documents.
 //
 //   ```js            is type-checked, as a file of its own
-//   ```js run        is also run, and has to end without an error
+//   ```js run        is run instead, and has to end without an error
 //   ```text output   is what the block before it prints
 //   ```ts member     is type-checked as the members of a class
 //   ```js vitest     is run by vitest (`jest`: by Jest)

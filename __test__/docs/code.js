@@ -12,6 +12,15 @@ const FOLDER = join(ROOT, "target", "docs", "blocks");
 const STAND_INS = join(ROOT, "__test__", "docs");
 const execute = promisify(execFile);
 
+/** What the members of a class on the page about NestJS use. On one line, to keep the lines' numbers. */
+const NEST = [
+  'import { ConflictException, Get, Param, Post } from "@nestjs/common";',
+  'import { HealthCheck, HealthCheckService } from "@nestjs/terminus";',
+  'import type { LockContext } from "syncguard";',
+  "import { CurrentLock, Lock, LockService, SyncGuardHealthIndicator, TryLock }",
+  'from "syncguard/nestjs";',
+].join(" ");
+
 /** Returns TypeScript's messages about the blocks, with the pages' lines. */
 export async function typeErrors(blocks) {
   const folder = join(FOLDER, "typed");
@@ -19,12 +28,20 @@ export async function typeErrors(blocks) {
   mkdirSync(folder, { recursive: true });
   for (const block of blocks) {
     const { words, text } = block;
-    const code = words.includes("member") ? `class Example extends Anything { ${text}}` : text;
-    writeFileSync(
-      join(folder, fileOf(block)),
-      `${code}export {};\n`.replace(/^export \{\};\n$/, ""),
-    );
+    const code = words.includes("member")
+      ? `${NEST} class Example { [name: string]: any; ${text}}`
+      : text;
+    writeFileSync(join(folder, fileOf(block)), code);
   }
+  // The reader's own backend, on the page that says how to write one.
+  writeFileSync(
+    join(folder, "my-backend.js"),
+    'export { createMyBackend } from "./stand-in.js";\n',
+  );
+  writeFileSync(
+    join(folder, "stand-in.d.ts"),
+    'export function createMyBackend(url: string): import("syncguard").LockBackend;\n',
+  );
   const config = {
     compilerOptions: {
       target: "es2022",
@@ -38,11 +55,10 @@ export async function typeErrors(blocks) {
       noImplicitAny: false,
       strictPropertyInitialization: false,
       experimentalDecorators: true,
-      emitDecoratorMetadata: true,
       skipLibCheck: true,
       noEmit: true,
     },
-    include: ["./*", join(STAND_INS, "stand-ins.d.ts")],
+    include: ["./*", join(STAND_INS, "*.d.ts")],
   };
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
   const tsc = join(ROOT, "node_modules/typescript/bin/tsc");

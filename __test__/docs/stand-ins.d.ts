@@ -3,13 +3,9 @@
 import type { ManagedLockBackend } from "syncguard";
 
 declare global {
-  /** The base of a class of which a page shows only some members. */
-  class Anything {
-    [name: string]: any;
-  }
   /** A backend that a page has created before. */
   const backend: ManagedLockBackend;
-  const url: string;
+  function getAuthToken(): Promise<string>;
 
   function chargeCard(orderId: string, options?: object): Promise<void>;
   function writeReport(options?: object): Promise<void>;

@@ -71,7 +71,7 @@ describe("helpers for authors of backends", () => {
   });
 
   test("the example in the documentation works", async () => {
-    const [, program] = /^```js\n(.*?)^```$/ms.exec(read("docs/custom-backends.md"));
+    const [, program] = /^```js run\n(.*?)^```$/ms.exec(read("docs/custom-backends.md"));
     const { stdout, stderr } = await run(program);
     expect({ stdout, stderr }).toEqual({ stdout: "000000000000001\n", stderr: "" });
   });

@@ -1,36 +1,35 @@
 // What the documents name is there.
 
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { BACKEND_LIMITS } from "../../js/common.js";
+import { slugOf } from "../../scripts/docs/files.mjs";
+import { DOCUMENTS } from "../docs/blocks.js";
 
 const require = createRequire(import.meta.url);
 const root = join(import.meta.dirname, "../..");
 const read = (path) => readFileSync(join(root, path), "utf8");
-const pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].concat(
-  readdirSync(join(root, "docs"), { recursive: true })
-    .filter((name) => name.endsWith(".md"))
-    .map((name) => join("docs", name)),
-);
 
 /** Files and folders of ours, as they are named in the text. A placeholder is none. */
 const PATH = /`((?:src|js|types|scripts|bench|docs|npm|__test__|examples)\/[^`\s<*]+)`/g;
 const LINK = /\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g;
 const IMPORT = /^import \{([^}]+)\} from "(syncguard[^"]*)";$/gm;
 
-/** As they are made from headings. */
-const anchors = (markdown) =>
-  [...markdown.matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
-    heading
-      .toLowerCase()
-      .replace(/[^\p{L}\p{N} _-]/gu, "")
-      .replaceAll(" ", "-"),
-  );
+/** Returns the names in the braces of an import, without types. */
+const valuesOf = (names) =>
+  names
+    .split(",")
+    .map((name) => name.trim())
+    .filter((name) => !name.startsWith("type "));
 
-describe.each(pages)("%s", (page) => {
+const anchors = (markdown) =>
+  [...markdown.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => slugOf(heading));
+
+describe.each(DOCUMENTS)("%s", (page) => {
   const markdown = read(page);
+  const prose = markdown.replaceAll(/^```.*?^```$/gms, "");
 
   test("names files that exist", () => {
     const missing = [...markdown.matchAll(PATH)]
@@ -40,7 +39,7 @@ describe.each(pages)("%s", (page) => {
   });
 
   test("links lead to existing targets", () => {
-    const broken = [...markdown.matchAll(LINK)].filter(([, path, anchor]) => {
+    const broken = [...prose.matchAll(LINK)].filter(([, path, anchor]) => {
       const target = path === "" ? page : join(dirname(page), path);
       if (!existsSync(join(root, target))) return true;
       return anchor !== undefined && !anchors(read(target)).includes(anchor);
@@ -53,7 +52,7 @@ describe.each(pages)("%s", (page) => {
     for (const [, names, module] of markdown.matchAll(IMPORT)) {
       const entry = exports[module.replace("syncguard", ".")].require.default;
       const exported = Object.keys(require(join(root, entry)));
-      expect(exported).toEqual(expect.arrayContaining(names.split(",").map((name) => name.trim())));
+      expect(exported).toEqual(expect.arrayContaining(valuesOf(names)));
     }
   });
 });

@@ -65,9 +65,6 @@ class FakeBackend {
   holdLost() {
     return state.lost;
   }
-  supportsSharing() {
-    return true;
-  }
   isServedHere() {
     return state.servedHere;
   }

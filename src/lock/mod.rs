@@ -1,4 +1,4 @@
-//! What a lock is, without any I/O: keys, ids, labels, fences, liveness, retry delays, shared keys.
+//! What a lock is, without any I/O: keys, ids, labels, fences, liveness, retry delays.
 
 pub mod fence;
 pub mod hash;
@@ -6,7 +6,6 @@ pub mod id;
 pub mod key;
 pub mod label;
 pub mod retry;
-pub mod share;
 pub mod time;
 pub mod ttl;
 
@@ -14,5 +13,4 @@ pub use fence::Fence;
 pub use id::LockId;
 pub use key::Key;
 pub use label::HolderLabel;
-pub use share::{Access, Share};
 pub use ttl::Ttl;

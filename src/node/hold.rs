@@ -11,7 +11,6 @@ use napi_derive::napi;
 use tokio_util::sync::CancellationToken;
 
 use super::backend::NativeBackend;
-use super::calls::access;
 use super::exit;
 use super::operation::{Answer, Operations, Outcome, checked, key_and_ttl, milliseconds};
 use super::outbox::Outbox;
@@ -88,9 +87,9 @@ impl Drop for Operations {
     }
 }
 
-/// `[maxRetries, retryDelayMs, exponential, jitter, timeoutMs, maxDelayMs, maxHoldMs, minHoldMs,
-/// sharing]`; Infinity stands for no limit. `sharing`: see [`access`]. `jitter`: 0 none, 1 equal, 2 full. The defaults are JavaScript's.
-pub(super) type Limits = [f64; 9];
+/// `[maxRetries, retryDelayMs, exponential, jitter, timeoutMs, maxDelayMs, maxHoldMs, minHoldMs]`;
+/// Infinity stands for no limit. `jitter`: 0 none, 1 equal, 2 full. The defaults are JavaScript's.
+pub(super) type Limits = [f64; 8];
 
 fn wait_policy(limits: Limits) -> WaitPolicy {
     let [
@@ -180,10 +179,9 @@ impl Operations {
     ) -> Answer {
         exit::prepare();
         checked(key_and_ttl(key, ttl_ms), |(key, ttl)| {
-            let [.., max_hold_ms, min_hold_ms, sharing] = limits;
+            let [.., max_hold_ms, min_hold_ms] = limits;
             let request = HoldRequest {
                 key,
-                access: access(sharing),
                 policy: HoldPolicy {
                     ttl,
                     auto_extend,

@@ -9,18 +9,16 @@ use serde_json::{Value, json};
 
 use super::watch::JavascriptWatch;
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, Capabilities, ExtendOutcome, LockRecord, LookupQuery,
-    Miss, Page, ReleaseOutcome, ReleaseRequest, Watch,
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
+    ReleaseOutcome, ReleaseRequest, Watch,
 };
 use crate::error::{Error, Result};
 use crate::foreign::Foreign;
-use crate::lock::share::UNLIMITED;
-use crate::lock::{Access, Fence, Key, LockId, Share, Ttl};
+use crate::lock::{Fence, Key, LockId, Ttl};
 
 pub struct JavascriptBackend {
     program: Arc<dyn Foreign>,
     can_watch: bool,
-    supports_sharing: bool,
 }
 
 #[derive(Deserialize)]
@@ -29,7 +27,6 @@ struct Acquired {
     ok: bool,
     #[serde(default)]
     expires_at_ms: f64,
-    slot: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -53,12 +50,8 @@ impl Mutated {
 }
 
 impl JavascriptBackend {
-    pub fn new(program: Arc<dyn Foreign>, can_watch: bool, supports_sharing: bool) -> Self {
-        Self {
-            program,
-            can_watch,
-            supports_sharing,
-        }
+    pub fn new(program: Arc<dyn Foreign>, can_watch: bool) -> Self {
+        Self { program, can_watch }
     }
 
     async fn ask<T: DeserializeOwned>(&self, question: Value) -> Result<T> {
@@ -74,24 +67,14 @@ fn not_supported<T>() -> Result<T> {
 
 #[async_trait]
 impl Backend for JavascriptBackend {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            supports_sharing: self.supports_sharing,
-            ..Capabilities::default()
-        }
-    }
-
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        let mut question = json!({
+        let question = json!({
             "op": "acquire",
             "id": request.lock_id.as_str(),
             "key": request.key.as_str(),
             "ttlMs": request.ttl.ms(),
             "caller": request.caller,
         });
-        if let Access::Shared { limit } = request.access {
-            question["limit"] = json!((limit != UNLIMITED).then_some(limit));
-        }
         let answer: Acquired = self.ask(question).await?;
         if !answer.ok {
             return Ok(AcquireOutcome::Locked(None));
@@ -100,14 +83,6 @@ impl Backend for JavascriptBackend {
             // A placeholder. The JavaScript side has the program's fence, if there is one.
             fence: Fence::after(0)?,
             expires_at_ms: answer.expires_at_ms as u64,
-            // The slot is the smallest free one, so it tells how many others there are at least.
-            share: request.access.is_shared().then(|| {
-                let slot = answer.slot.unwrap_or(0);
-                Share {
-                    slot,
-                    holders: slot.saturating_add(1),
-                }
-            }),
         })
     }
 

@@ -62,7 +62,6 @@ pub(super) fn acquire(
         return Ok(AcquireOutcome::Locked(Some(Holder {
             free_in: Duration::from_millis(free_at_ms.saturating_sub(now_ms)),
             expires_at_ms,
-            is_shared: false,
             label,
         })));
     }
@@ -96,7 +95,6 @@ pub(super) fn acquire(
     Ok(AcquireOutcome::Acquired {
         fence,
         expires_at_ms,
-        share: None,
     })
 }
 
@@ -239,7 +237,6 @@ fn record(row: &Row<'_>) -> Sql<LockRecord> {
         acquired_at_ms: time(row, 3)?,
         fence,
         label: label(row),
-        share: None,
     })
 }
 

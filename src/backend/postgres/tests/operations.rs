@@ -39,7 +39,6 @@ async fn a_lock_from_acquire_to_release() {
             let AcquireOutcome::Acquired {
                 fence,
                 expires_at_ms,
-                ..
             } = t.backend.acquire(&request).await.unwrap()
             else {
                 panic!("locked");

@@ -54,7 +54,6 @@ fn granted(fence: Result<Fence>, expires_at_ms: &Value) -> Result<AcquireOutcome
     Ok(AcquireOutcome::Acquired {
         fence: fence?,
         expires_at_ms: expires_at_ms.map_err(|_| error::unexpected_reply())?,
-        share: None,
     })
 }
 
@@ -65,7 +64,6 @@ fn locked(left_ms: &Value, expires_at_ms: &Value, label: Option<&Value>) -> Resu
         free_in: Duration::from_millis(integer(left_ms)?.unsigned_abs().min(MAX_TTL_MS)),
         // Other programs may have stored any number here.
         expires_at_ms: integer(expires_at_ms)?.unsigned_abs(),
-        is_shared: false,
         label: label.and_then(|label| HolderLabel::from_stored(&label)),
     })))
 }
@@ -164,7 +162,6 @@ fn record(json: &[u8]) -> Result<LockRecord> {
             .holder_label
             .as_str()
             .and_then(HolderLabel::from_stored),
-        share: None,
     })
 }
 
@@ -287,7 +284,7 @@ mod tests {
         let granted = acquired(Value::Array(parts)).unwrap();
         assert!(matches!(
             granted,
-            AcquireOutcome::Acquired { fence, expires_at_ms: 1_700_000_000_000, .. } if fence.value() == 7
+            AcquireOutcome::Acquired { fence, expires_at_ms: 1_700_000_000_000 } if fence.value() == 7
         ));
         assert_eq!(released(text("1")).unwrap(), ReleaseOutcome::Released);
         let missed = ReleaseOutcome::Missed(Miss::Expired);
@@ -304,7 +301,6 @@ mod tests {
             let holder = Holder {
                 free_in: Duration::from_millis(ms),
                 expires_at_ms: 7,
-                is_shared: false,
                 label: None,
             };
             let locked = acquired_lean(reply).unwrap();

@@ -1,0 +1,192 @@
+// The built site in a browser: its links and anchors, navigation, search, dark mode, a phone, and that it
+// asks no other host for anything.
+
+import { execFile } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { chromium } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { which } from "../../scripts/lib/run.mjs";
+import { program } from "../../scripts/servers/programs.mjs";
+import { SECTIONS } from "../../scripts/docs/navigation.mjs";
+import { ROOT } from "./blocks.js";
+import { serve } from "./serve.js";
+
+const OUT = join(ROOT, "target", "docs", "site");
+const CHROME = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome";
+const browserPath = () =>
+  process.platform === "darwin" ? CHROME : (which("chromium") ?? program("chromium"));
+
+let site;
+let browser;
+
+beforeAll(async () => {
+  await promisify(execFile)(process.execPath, ["scripts/docs.mjs", "--build"], {
+    cwd: ROOT,
+    maxBuffer: 1e8,
+  });
+  site = await serve(OUT);
+  browser = await chromium.launch({
+    executablePath: browserPath(),
+    args: [
+      ...["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"],
+      "--disable-background-networking",
+    ],
+  });
+}, 300_000);
+
+afterAll(async () => {
+  await browser?.close();
+  await site?.close();
+});
+
+const htmlFiles = () =>
+  readdirSync(OUT, { recursive: true })
+    .map((name) => name.replaceAll("\\", "/"))
+    .filter((name) => name.endsWith(".html"));
+
+const pathOf = (file) => `/${file.replace(/(^|\/)index\.html$|\.html$/, "$1")}`;
+
+test("links and anchors of the built pages", () => {
+  const anchors = new Map();
+  const links = [];
+  for (const file of htmlFiles()) {
+    const html = readFileSync(join(OUT, file), "utf8");
+    const ids = [...html.matchAll(/ id="([^"]+)"/g)].map(([, id]) => decode(id));
+    anchors.set(pathOf(file), new Set(ids));
+    for (const [, href] of html.matchAll(/<a\b[^>]* href="([^"]+)"/g)) {
+      if (!/^[a-z]+:/.test(href)) links.push([pathOf(file), decode(href)]);
+    }
+  }
+  expect(anchors.size).toBeGreaterThan(120);
+  expect(links.length).toBeGreaterThan(5_000);
+  const files = new Set(readdirSync(OUT));
+  const broken = new Set();
+  for (const [from, href] of links) {
+    const { pathname, hash } = new URL(href, `http://site${from}`);
+    const known = anchors.get(pathname);
+    const id = decodeURIComponent(hash.slice(1));
+    if (!known ? !files.has(pathname.slice(1)) : id && !known.has(id)) {
+      broken.add(`${from}: ${href}`);
+    }
+  }
+  expect([...broken]).toEqual([]);
+});
+
+const decode = (text) => text.replaceAll("&amp;", "&").replaceAll("&quot;", '"');
+
+test("llms.txt lists all pages, and llms-full.txt has their text", () => {
+  const list = readFileSync(join(OUT, "llms.txt"), "utf8");
+  const full = readFileSync(join(OUT, "llms-full.txt"), "utf8");
+  const pages = SECTIONS.flatMap(({ pages }) => pages);
+  for (const [page, label] of pages) expect(list).toContain(`- [${label}](/${page})`);
+  expect(full).toContain("How long a lock lasts");
+  expect(full).toContain("createRedisBackend");
+  expect(full.length).toBeGreaterThan(200_000);
+});
+
+/** Opens a page, runs `act`, and returns what went wrong meanwhile: errors, requests to other hosts. */
+async function visit(path, act = async () => {}, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  const problems = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) problems.push(message.text());
+  });
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("request", (request) => {
+    const isOurs = request.url().startsWith(site.url) || request.url().startsWith("data:");
+    if (!isOurs) problems.push(`asks ${request.url()}`);
+  });
+  try {
+    await page.goto(site.url + path, { waitUntil: "networkidle" });
+    await act(page);
+    return problems;
+  } finally {
+    await context.close();
+  }
+}
+
+/** One page of each kind. */
+const KINDS = [
+  ...["/", "/start/why", "/guides/fencing", "/guides/choosing-a-backend", "/redis", "/cli"],
+  ...["/reference/", "/reference/redis", "/reference/exports", "/reference/error-codes"],
+  ...["/migrate/redlock", "/examples/cron", "/benchmarks", "/about/benchmarks/redis", "/proof"],
+  ...["/about/comparison", "/about/contributing", "/conformance", "/integrations/nestjs"],
+];
+
+describe("in a browser", () => {
+  test("navigation", async () => {
+    const problems = await visit("/", async (page) => {
+      await page.getByRole("link", { name: "Your first lock" }).first().click();
+      await page.waitForURL("**/start/first-lock");
+      expect(await page.locator("h1").textContent()).toContain("Your first lock");
+      await page.locator(".VPSidebar").getByRole("link", { name: "The same on Redis" }).click();
+      await page.waitForURL("**/start/redis");
+      await page.locator(".VPNavBar").getByRole("link", { name: "Reference" }).click();
+      await page.waitForURL("**/reference/");
+      expect(await page.locator("h1").textContent()).toContain("Modules");
+    });
+    expect(problems).toEqual([]);
+  });
+
+  test("search finds the guide about fencing", async () => {
+    const problems = await visit("/", async (page) => {
+      await page.locator("#local-search button").click();
+      await page.locator("#localsearch-input").fill("fence");
+      const results = page.locator(".VPLocalSearchBox .result");
+      await results.first().waitFor();
+      const found = await results.evaluateAll((links) => links.map(({ href }) => href));
+      expect(found.slice(0, 5).join("\n")).toContain("/guides/fencing");
+      await results.first().click();
+      await page.waitForURL((url) => url.pathname !== "/");
+    });
+    expect(problems).toEqual([]);
+  });
+
+  test("dark mode, of the page and of its pictures", async () => {
+    const problems = await visit("/guides/fencing", async (page) => {
+      const colors = () =>
+        page.evaluate(() => [
+          getComputedStyle(document.body).backgroundColor,
+          getComputedStyle(document.querySelector(".picture svg text")).fill,
+        ]);
+      const light = await colors();
+      await page.locator(".VPNavBar .VPSwitchAppearance").click();
+      await page.locator("html.dark").waitFor();
+      // The colours change gradually.
+      await expect.poll(colors).not.toEqual(light);
+      const [background, ink] = await colors();
+      expect(brightness(background)).toBeLessThan(60);
+      expect(brightness(ink)).toBeGreaterThan(120);
+    });
+    expect(problems).toEqual([]);
+  });
+
+  test.each(KINDS)("%s on a phone and on a desktop", async (path) => {
+    for (const viewport of [
+      { width: 390, height: 844 },
+      { width: 1280, height: 900 },
+    ]) {
+      const problems = await visit(
+        path,
+        async (page) => {
+          const width = await page.evaluate(() => document.documentElement.scrollWidth);
+          expect(width).toBeLessThanOrEqual(viewport.width);
+          expect(await page.locator("h1").first().isVisible()).toBe(true);
+        },
+        { viewport },
+      );
+      expect(problems).toEqual([]);
+    }
+  });
+});
+
+const brightness = (color) =>
+  Math.max(
+    ...color
+      .match(/\d+/g)
+      .slice(0, 3)
+      .map((part) => Number(part)),
+  );
