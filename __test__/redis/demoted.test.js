@@ -62,7 +62,7 @@ function receive(socket, take) {
 function together(args) {
   if (!/^[123]$/.test(args[0])) return undefined;
   let calls = 0;
-  for (let at = 0; at < args.length; at += args[at] === "3" ? 4 : 3) calls += 1;
+  for (let at = 0; at < args.length; at += args[at] === "3" ? 7 : 3) calls += 1;
   return calls;
 }
 

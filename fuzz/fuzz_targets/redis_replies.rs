@@ -16,20 +16,17 @@ const SECRET: &str = "s3cret";
 fuzz_target!(|data: &[u8]| {
     let value = parse_redis_value(data).unwrap_or_else(|_| Value::BulkString(data.to_vec()));
     let reply = || value.clone();
-    for lean in [true, false] {
-        match redis_backend::acquired(lean, reply()) {
-            Ok(AcquireOutcome::Acquired { fence, .. }) => assert!(fence.value() <= FENCE_MAX),
-            Ok(AcquireOutcome::Locked(holder)) => {
-                let limit = Duration::from_millis(MAX_TTL_MS);
-                assert!(holder.is_none_or(|holder| holder.free_in <= limit));
-            }
-            Err(error) => assert!(error.outcome_unknown),
+    match redis_backend::acquired(reply()) {
+        Ok(AcquireOutcome::Acquired { fence, .. }) => assert!(fence.value() <= FENCE_MAX),
+        Ok(AcquireOutcome::Locked(holder)) => {
+            let limit = Duration::from_millis(MAX_TTL_MS);
+            assert!(holder.is_none_or(|holder| holder.free_in <= limit));
         }
+        Err(error) => assert!(error.outcome_unknown),
     }
     let _ = redis_backend::released(reply());
     let _ = redis_backend::extended(reply());
-    let _ = redis_backend::presence(reply());
-    let _ = redis_backend::force_released(reply());
+    let _ = redis_backend::yes_or_no(reply());
     if let Ok(Some(record)) = redis_backend::found(reply()) {
         check(&record);
     }

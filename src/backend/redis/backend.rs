@@ -1,15 +1,17 @@
 //! The operations. Each one is a single call of a script, so it is atomic.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use redis::Value;
 
+use super::client::Client;
 use super::config::{ClientConfig, RedisConfig};
+use super::connections::Connections;
+use super::format::keys::Names;
 use super::format::layout::Layout;
-use super::format::reply::{self, Presence};
-use super::format::scripts::{self, TOLERANCE_MS};
-use super::transport::Transport;
+use super::format::reply;
+use super::format::scripts::{self, Call, Script, TOLERANCE_MS};
 use super::{prefixes, report};
 use crate::backend::report::Finding;
 use crate::backend::{
@@ -24,10 +26,15 @@ use crate::net::event_loop::EventLoop;
 const DEFAULT_PREFIX: &str = "syncguard";
 
 pub struct RedisBackend {
-    layout: Layout,
-    transport: Arc<Transport>,
+    pub(super) layout: Layout,
+    transport: Transport,
     cleanup_in_is_locked: bool,
-    cleaning: Arc<AtomicBool>,
+}
+
+/// How scripts reach a server.
+enum Transport {
+    Connections(Connections),
+    Client(Client),
 }
 
 impl RedisBackend {
@@ -40,59 +47,49 @@ impl RedisBackend {
         config.check()?;
         let prefix = config.key_prefix.as_deref().unwrap_or(DEFAULT_PREFIX);
         let layout = Layout::new(prefix, config.is_cluster(), &config.client_key_prefix)?;
-        let cleanup_in_is_locked = config.cleanup_in_is_locked;
-        let transport = Transport::open(config, &layout, warnings, event_loop)?;
-        Ok(Self::new(layout, transport, cleanup_in_is_locked))
+        Ok(Self {
+            cleanup_in_is_locked: config.cleanup_in_is_locked,
+            transport: Transport::Connections(Connections::open(
+                config, &layout, warnings, event_loop,
+            )?),
+            layout,
+        })
     }
 
     /// Makes a backend that runs its scripts through a client of the program. Closing the backend does
     /// not close the client.
     pub fn open_over_client(config: ClientConfig, client: Arc<dyn Foreign>) -> Result<Self> {
         let prefix = config.key_prefix.as_deref().unwrap_or(DEFAULT_PREFIX);
-        let layout = Layout::new(prefix, config.cluster, "")?;
-        let transport = Transport::over_client(client, config.operation_timeout()?);
-        Ok(Self::new(layout, transport, config.cleanup_in_is_locked))
+        let limit = config.operation_timeout()?;
+        Ok(Self {
+            layout: Layout::new(prefix, config.cluster, "")?,
+            transport: Transport::Client(Client { client, limit }),
+            cleanup_in_is_locked: config.cleanup_in_is_locked,
+        })
     }
 
-    fn new(layout: Layout, transport: Transport, cleanup_in_is_locked: bool) -> Self {
-        Self {
-            layout,
-            transport: Arc::new(transport),
-            cleanup_in_is_locked,
-            cleaning: Arc::default(),
+    /// None if a client of the program runs the scripts.
+    fn connections(&self) -> Option<&Connections> {
+        match &self.transport {
+            Transport::Connections(connections) => Some(connections),
+            Transport::Client(_) => None,
         }
     }
 
-    /// Whether a script may use any of the keys together.
-    fn is_single_server(&self) -> bool {
-        matches!(&*self.transport, Transport::Native(native) if native.is_single_server)
-    }
-
-    async fn release_with(&self, lock_id: LockId, keys: &[&str]) -> Result<ReleaseOutcome> {
-        let (shard, _) = self.layout.of_lock_id(lock_id);
-        let args = [lock_id.as_str(), TOLERANCE_MS];
-        let reply = self.transport.run(shard, &scripts::RELEASE, keys, &args);
-        reply::released(reply.await?)
-    }
-
-    /// Removes a lock that expired long ago, in the background. Only one task does so at a time.
-    fn clean_up(&self, key: &Key, lock_id: LockId) {
-        let (shard, space) = self.layout.of_key(key);
-        let Ok(names) = space.names(key, lock_id) else {
-            return;
-        };
-        if self.cleaning.swap(true, Ordering::Relaxed) {
-            return;
+    /// Runs a script on the server that has this shard, and returns its answer.
+    pub(super) async fn run(
+        &self,
+        shard: usize,
+        script: &'static Script,
+        keys: &[&str],
+        args: &[&str],
+    ) -> Result<Value> {
+        let call = Call { script, keys, args };
+        match &self.transport {
+            Transport::Connections(connections) => connections.run(shard, &call).await,
+            // Boxed, so that the future of the usual case stays small.
+            Transport::Client(client) => Box::pin(client.run(&call)).await,
         }
-        let transport = Arc::clone(&self.transport);
-        let cleaning = Arc::clone(&self.cleaning);
-        tokio::spawn(async move {
-            let keys = [names.lock(), names.index()];
-            let args = [lock_id.as_str(), TOLERANCE_MS];
-            // If this fails, a later isLocked tries again.
-            let _ = transport.run(shard, &scripts::CLEANUP, &keys, &args).await;
-            cleaning.store(false, Ordering::Relaxed);
-        });
     }
 }
 
@@ -119,7 +116,7 @@ impl Backend for RedisBackend {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             // The requests of one thread share a connection. Nothing is known about a user's client.
-            keeps_order: matches!(*self.transport, Transport::Native(_)),
+            keeps_order: self.connections().is_some(),
             lock_id_bits: self.layout.lock_id_bits(),
             ..Capabilities::default()
         }
@@ -132,39 +129,35 @@ impl Backend for RedisBackend {
                 "The lockId belongs to another shard than the key",
             ));
         }
-        let names = space.names(&request.key, request.lock_id)?;
+        let Names { lock, index, fence } = space.names(&request.key, request.lock_id)?;
         let (lock_id, key) = (request.lock_id.as_str(), request.key.as_str());
-        let label = request.label.as_ref();
+        let label = request.label.as_ref().map_or("", HolderLabel::as_str);
         let mut digits = itoa::Buffer::new();
         let ttl_ms = digits.format(request.ttl.ms());
-        let keys = [names.lock(), names.index(), names.fence()];
-        if let Transport::Native(_) = *self.transport {
-            let args = [lock_id, ttl_ms, &scripts::key_and_label(key, label)];
-            let script = &scripts::ACQUIRE_LEAN;
-            let reply = self.transport.run(shard, script, &keys, &args);
-            return reply::acquired_lean(reply.await?);
-        }
-        // The label is not among the documented arguments, so it is only sent if there is one.
-        let mut args = vec![lock_id, ttl_ms, TOLERANCE_MS, names.lock(), key];
-        args.extend(label.map(HolderLabel::as_str));
-        let reply = self.transport.run(shard, &scripts::ACQUIRE, &keys, &args);
-        reply::acquired(reply.await?)
+        let keys = [lock.as_str(), &index, &fence];
+        let args = [lock_id, ttl_ms, TOLERANCE_MS, &lock, key, label];
+        // The label is not among the documented arguments, so a client only gets it if there is one.
+        let has_label = self.connections().is_some() || !label.is_empty();
+        let args = &args[..if has_label { 6 } else { 5 }];
+        let reply = self.run(shard, &scripts::ACQUIRE, &keys, args).await?;
+        reply::acquired(reply)
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {
         let lock_id = request.lock_id;
-        match &request.key {
-            Some(key) if self.is_single_server() => {
-                let names = self.layout.of_key(key).1.names(key, lock_id)?;
-                let keys = [names.index(), names.lock()];
-                self.release_with(lock_id, &keys).await
+        let (shard, space) = self.layout.of_lock_id(lock_id);
+        let index = space.index_key(lock_id)?;
+        // While a cluster moves a slot, it refuses scripts that use more than one key.
+        let lock = match &request.key {
+            Some(key) if self.connections().is_some_and(|own| !own.is_cluster) => {
+                Some(space.lock_key(key)?)
             }
-            _ => {
-                let (_, space) = self.layout.of_lock_id(lock_id);
-                let keys = [&*space.index_key(lock_id)?];
-                self.release_with(lock_id, &keys).await
-            }
-        }
+            _ => None,
+        };
+        let keys = [index.as_str(), lock.as_deref().unwrap_or_default()];
+        let keys = &keys[..if lock.is_some() { 2 } else { 1 }];
+        let args = [lock_id.as_str(), TOLERANCE_MS];
+        reply::released(self.run(shard, &scripts::RELEASE, keys, &args).await?)
     }
 
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
@@ -173,25 +166,16 @@ impl Backend for RedisBackend {
         let index = space.index_key(lock_id)?;
         let args = [lock_id.as_str(), TOLERANCE_MS, &ttl_ms];
         let keys = [index.as_str()];
-        let reply = self.transport.run(shard, &scripts::EXTEND, &keys, &args);
+        let reply = self.run(shard, &scripts::EXTEND, &keys, &args);
         reply::extended(reply.await?)
     }
 
     async fn is_locked(&self, key: &Key) -> Result<bool> {
         let (shard, space) = self.layout.of_key(key);
-        let lock = space.lock_key(key)?;
-        let keys = [lock.as_str()];
-        let reply = self.transport.run(shard, &scripts::IS_LOCKED, &keys, &[]);
-        match reply::presence(reply.await?)? {
-            Presence::Locked => Ok(true),
-            Presence::Free => Ok(false),
-            Presence::Stale(lock_id) => {
-                if self.cleanup_in_is_locked {
-                    self.clean_up(key, lock_id);
-                }
-                Ok(false)
-            }
-        }
+        let keys = [&*space.lock_key(key)?, &space.index_start()];
+        let keys = &keys[..if self.cleanup_in_is_locked { 2 } else { 1 }];
+        let reply = self.run(shard, &scripts::IS_LOCKED, keys, &[]).await?;
+        reply::yes_or_no(reply)
     }
 
     async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
@@ -207,7 +191,7 @@ impl Backend for RedisBackend {
         };
         let args = [lock_id, TOLERANCE_MS];
         let keys = [key.as_str()];
-        let reply = self.transport.run(shard, &scripts::LOOKUP, &keys, &args);
+        let reply = self.run(shard, &scripts::LOOKUP, &keys, &args);
         reply::found(reply.await?)
     }
 
@@ -228,7 +212,7 @@ impl Backend for RedisBackend {
             args.extend(tails.iter().map(String::as_str));
         }
         let keys = [shards[shard].start()];
-        let reply = self.transport.run(shard, &scripts::LIST, &keys, &args);
+        let reply = self.run(shard, &scripts::LIST, &keys, &args);
         let page = reply::page(reply.await?, &self.layout)?;
         let next = match page.next {
             None if shard + 1 < shards.len() => Some(write_position(shard + 1, "0")),
@@ -239,44 +223,43 @@ impl Backend for RedisBackend {
 
     async fn force_release(&self, key: &Key) -> Result<bool> {
         let (shard, space) = self.layout.of_key(key);
-        // The script finds the holder's index by this start, unless the name of the index had to be
-        // shortened. Then the index stays until its time is over, and leads nowhere.
         let keys = [&*space.lock_key(key)?, &space.index_start()];
-        let reply = self
-            .transport
-            .run(shard, &scripts::FORCE_RELEASE, &keys, &[]);
-        reply::force_released(reply.await?)
+        let reply = self.run(shard, &scripts::FORCE_RELEASE, &keys, &[]).await?;
+        reply::yes_or_no(reply)
     }
 
     async fn report(&self) -> Result<Vec<Finding>> {
         let mut infos = Vec::new();
         for (shard, space) in self.layout.shards().iter().enumerate() {
             let keys = [space.start()];
-            let info = self.transport.run(shard, &scripts::INFO, &keys, &[]).await;
+            let info = self.run(shard, &scripts::INFO, &keys, &[]).await;
             match info.and_then(reply::text) {
                 Ok(info) => infos.push(info),
                 // Perhaps only INFO is forbidden.
                 Err(error) => {
-                    let other = self.transport.run(shard, &scripts::IS_LOCKED, &keys, &[]);
+                    let other = self.run(shard, &scripts::IS_LOCKED, &keys, &[]);
                     return other.await.map(|_| report::unknown()).map_err(|_| error);
                 }
             }
         }
         let mut findings = report::findings(&infos);
-        findings.push(prefixes::finding(&self.transport, &self.layout).await);
+        findings.push(prefixes::finding(self).await);
         Ok(findings)
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
         let (shard, space) = self.layout.of_key(key);
-        self.transport.watch(shard, &space.lock_key(key).ok()?)
+        let lock = space.lock_key(key).ok()?;
+        Some(self.connections()?.watch(shard, &lock))
     }
 
     fn obstacle(&self) -> Option<Error> {
-        self.transport.obstacle()
+        self.connections()?.obstacle()
     }
 
     async fn close(&self) {
-        self.transport.close();
+        if let Some(connections) = self.connections() {
+            connections.close();
+        }
     }
 }

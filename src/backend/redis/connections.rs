@@ -1,29 +1,39 @@
-//! The connections to the server that has one shard. They are made on first use, and replaced when
-//! they break. Nothing is queued for a server that is away: every operation waits for a connection for
-//! a limited time, and then fails.
+//! The connections of a backend. Each shard has those to its server. They are made on first use, and
+//! replaced when they break. Nothing is queued for a server that is away: every operation waits for a
+//! connection for a limited time, and then fails.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
+use super::config::RedisConfig;
 use super::error;
+use super::format::layout::Layout;
 use super::format::scripts::Call;
 use super::servers::dialer::Dialer;
+use super::servers::route::Route;
 use super::servers::server::Server;
 use super::servers::topology::Topology;
+use super::watch::Watcher;
 use crate::backend::backoff::Backoff;
+use crate::backend::tls::Tls;
 use crate::backend::unreachable::{gave_up_after, trying_for};
+use crate::backend::{Warnings, Watch};
 use crate::error::{Error, ErrorCode, Result};
 use crate::net::event_loop::EventLoop;
 
 pub(super) struct Connections {
-    pub(super) topology: Arc<Topology>,
-    pub(super) shard: usize,
-    pub(super) dialer: Dialer,
-    pub(super) connect_timeout: Duration,
+    pub(super) is_cluster: bool,
+    shards: Vec<Arc<Shard>>,
+    watcher: Watcher,
+}
+
+/// The connections to the server that has one shard.
+pub(super) struct Shard {
+    pub(super) route: Route,
     event_loop: Option<Arc<dyn EventLoop>>,
     state: watch::Sender<State>,
 }
@@ -43,42 +53,77 @@ enum State {
 }
 
 impl Connections {
-    pub(super) fn new(
-        topology: Arc<Topology>,
-        shard: usize,
-        dialer: &Dialer,
-        connect_timeout: Duration,
+    /// Prepares the connections.
+    pub(super) fn open(
+        config: RedisConfig,
+        layout: &Layout,
+        warnings: Warnings,
         event_loop: Option<Arc<dyn EventLoop>>,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            topology,
-            shard,
-            dialer: dialer.for_another(),
-            connect_timeout,
-            event_loop,
+    ) -> Result<Self> {
+        let connect_timeout = config.connect_timeout()?;
+        let is_cluster = config.is_cluster();
+        let dialer = Dialer {
+            operation_timeout: config.operation_timeout()?,
+            login: config.login,
+            tls: config.tls.map(Tls::new).transpose()?,
+            family: config.family,
+            tracks: false,
+            // The keys of a script must be of one slot.
+            shares_scripts: !is_cluster,
+            pool: Arc::default(),
+            warnings,
+            warned: Arc::default(),
+            dialling: Arc::default(),
+        };
+        let topology = Arc::new(Topology::open(config.deployment, layout.slots(), &dialer)?);
+        let shards = layout.shards().len();
+        let tracking = dialer.for_tracking();
+        let watched = Route::to_all(shards, &topology, &tracking, connect_timeout);
+        let shard = |route| Shard {
+            route,
+            event_loop: event_loop.clone(),
             state: watch::Sender::new(State::Idle),
+        };
+        let routes = Route::to_all(shards, &topology, &dialer, connect_timeout);
+        Ok(Self {
+            is_cluster,
+            shards: routes.map(shard).map(Arc::new).collect(),
+            watcher: Watcher::new(watched),
         })
     }
 
+    pub(super) async fn run(&self, shard: usize, call: &Call<'_>) -> Result<Value> {
+        self.shards[shard].run(call).await
+    }
+
+    pub(super) fn watch(&self, shard: usize, lock_key: &str) -> Box<dyn Watch> {
+        self.watcher.watch(shard, lock_key)
+    }
+
+    /// Returns why there is no connection, if operations wait for one.
+    pub(super) fn obstacle(&self) -> Option<Error> {
+        self.shards.iter().find_map(|shard| shard.obstacle())
+    }
+
+    pub(super) fn close(&self) {
+        self.watcher.close();
+        self.shards.iter().for_each(|shard| shard.close());
+    }
+}
+
+impl Shard {
     /// Runs a script once. A call that the server refused without doing anything is repeated if another
     /// server may have taken over.
-    pub(super) async fn run(self: &Arc<Self>, call: &Call<'_>) -> Result<Value> {
+    async fn run(self: &Arc<Self>, call: &Call<'_>) -> Result<Value> {
         let mut refused = None;
         if let Some(server) = self.current() {
-            let answer = match server.send_from_event_loop(call) {
-                Some(answer) => {
-                    let lost = || error::lost().outcome_unknown();
-                    answer.await.map_err(|_| lost())??
-                }
-                // Boxed like the retries below, so that the future of the usual case stays small.
-                None => Box::pin(server.background.call(call)).await?,
-            };
-            match answer {
+            match server.call(call).await? {
                 Some(Value::ServerError(error)) => refused = Some((server, error)),
                 Some(value) => return Ok(value),
                 None => {}
             }
         }
+        // Boxed, so that the future of the usual case stays small.
         Box::pin(self.run_with_retries(call, refused)).await
     }
 
@@ -123,7 +168,9 @@ impl Connections {
                         error: Some(error), ..
                     }
                     | State::Rejected(error) => error.clone(),
-                    _ => refusal.cloned().unwrap_or_else(|| self.dialer.timed_out()),
+                    _ => refusal
+                        .cloned()
+                        .unwrap_or_else(|| self.route.dialer.timed_out()),
                 };
                 return Err(gave_up(error, asked.elapsed()));
             }
@@ -133,7 +180,7 @@ impl Connections {
 
     /// Returns the option that ended the wait for a silent server. Both options limit it.
     fn shorter_limit(&self) -> &'static str {
-        if self.connect_timeout < self.dialer.operation_timeout {
+        if self.route.connect_timeout < self.route.dialer.operation_timeout {
             "connectTimeoutMs"
         } else {
             "operationTimeoutMs"
@@ -152,17 +199,16 @@ impl Connections {
         });
     }
 
-    pub(super) fn close(&self) {
+    fn close(&self) {
         if let State::Up(server) = self.state.send_replace(State::Closed) {
             server.background.end();
         }
     }
 
-    /// Returns why there is no connection, if operations wait for one.
-    pub(super) fn obstacle(&self) -> Option<Error> {
+    fn obstacle(&self) -> Option<Error> {
         match &*self.state.borrow() {
             State::Connecting { since, error } => {
-                let error = error.clone().or_else(|| self.dialer.obstacle());
+                let error = error.clone().or_else(|| self.route.dialer.obstacle());
                 error.map(|error| trying_for(error, since.elapsed()))
             }
             State::Rejected(error) => Some(error.clone()),
@@ -190,15 +236,11 @@ impl Connections {
     /// Tries until there is a connection, until no operation waits for one, or until another attempt
     /// makes no sense.
     async fn connect(self: Arc<Self>) {
-        let mut backoff = Backoff::new(self.connect_timeout);
+        let mut backoff = Backoff::new(self.route.connect_timeout);
         loop {
-            // If several servers can tell the way, a dead one must leave time for the others.
-            let limit = self.connect_timeout / 3;
-            let attempt = self.topology.connect(self.shard, &self.dialer, limit);
-            let error = match timeout(self.connect_timeout, attempt).await {
-                Ok(Ok(server)) => return self.keep(server).await,
-                Ok(Err(error)) => error,
-                Err(_) => self.dialer.timed_out(),
+            let error = match self.route.connect().await {
+                Ok(server) => return self.keep(server).await,
+                Err(error) => error,
             };
             if !self.tries_again_after(error) {
                 return;
@@ -237,15 +279,15 @@ impl Connections {
             return;
         }
         if let Some(event_loop) = self.event_loop.clone() {
-            server.connect_event_loop(&self.dialer, event_loop, self.connect_timeout);
+            server.connect_event_loop(&self.route.dialer, event_loop, self.route.connect_timeout);
         }
         // Only the backend keeps the server: when the backend is dropped, the connections end.
         drop(server);
-        let connections = Arc::downgrade(&self);
+        let shard = Arc::downgrade(&self);
         drop(self);
         over.cancelled().await;
-        if let Some(connections) = connections.upgrade() {
-            connections.leave(|server| server.is_over());
+        if let Some(shard) = shard.upgrade() {
+            shard.leave(|server| server.is_over());
         }
     }
 }

@@ -20,12 +20,8 @@ pub fn read_value(bytes: &[u8]) -> Result<Option<(Value, &[u8])>> {
     resp::read_value(bytes)
 }
 
-pub fn acquired(lean: bool, value: Value) -> Result<AcquireOutcome> {
-    if lean {
-        reply::acquired_lean(value)
-    } else {
-        reply::acquired(value)
-    }
+pub fn acquired(value: Value) -> Result<AcquireOutcome> {
+    reply::acquired(value)
 }
 
 pub fn released(value: Value) -> Result<ReleaseOutcome> {
@@ -44,12 +40,8 @@ pub fn page(value: Value, prefix: &str) -> Result<Page> {
     reply::page(value, &Layout::new(prefix, false, "")?)
 }
 
-pub fn presence(value: Value) -> Result<()> {
-    reply::presence(value).map(drop)
-}
-
-pub fn force_released(value: Value) -> Result<bool> {
-    reply::force_released(value)
+pub fn yes_or_no(value: Value) -> Result<bool> {
+    reply::yes_or_no(value)
 }
 
 pub fn text(value: Value) -> Result<String> {

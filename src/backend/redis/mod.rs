@@ -2,14 +2,15 @@
 //!
 //! - [`config`] reads the options, and [`backend`] has the operations.
 //! - [`format`] has the names and values that are stored, and the scripts.
-//! - [`transport`] runs the scripts: over [`connections`] of our own, or through a client that belongs
-//!   to the program. [`retries`] repeats what a server refused.
+//! - [`connections`] runs the scripts, or [`client`] does, which belongs to the program. [`retries`]
+//!   repeats what a server refused.
 //! - [`connection`] is one connection, and [`servers`] finds and dials the servers of a deployment.
 //! - [`watch`] wakes waiters when a lock may be free, over a connection of its own.
 //! - [`report`] and [`prefixes`] describe the server for people.
 //! - [`error`] turns errors of the server into ours.
 
 mod backend;
+mod client;
 mod config;
 mod connection;
 mod connections;
@@ -23,7 +24,6 @@ mod retries;
 mod servers;
 #[cfg(test)]
 mod tests;
-mod transport;
 mod watch;
 
 pub use backend::RedisBackend;

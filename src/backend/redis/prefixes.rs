@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
+use super::backend::RedisBackend;
 use super::format::layout::Layout;
 use super::format::reply;
 use super::format::scripts;
-use super::transport::Transport;
 use crate::backend::report::Finding;
 use crate::error::{ErrorCode, Result};
 
@@ -19,9 +19,9 @@ const NAME: &str = "prefixes";
 const ADVICE: &str = "these prefixes share locks: the key \"b:x\" under the prefix \"a\" is the key \"x\" under \
                       \"a:b\". Use prefixes of which none begins with another one and a colon";
 
-pub(super) async fn finding(transport: &Transport, layout: &Layout) -> Finding {
-    match find(transport, layout).await {
-        Ok((found, is_all)) => judge(&own_prefixes(layout), found, is_all),
+pub(super) async fn finding(backend: &RedisBackend) -> Finding {
+    match find(backend).await {
+        Ok((found, is_all)) => judge(&own_prefixes(&backend.layout), found, is_all),
         Err(error) if error.code == ErrorCode::AuthFailed => {
             Finding::ok(NAME, "not known, because the user may not run SCAN")
         }
@@ -38,15 +38,15 @@ fn own_prefixes(layout: &Layout) -> BTreeSet<String> {
 }
 
 /// Returns prefixes of locks, and whether these are all prefixes that have a fence counter.
-async fn find(transport: &Transport, layout: &Layout) -> Result<(BTreeSet<String>, bool)> {
-    let shards = layout.shards();
+async fn find(backend: &RedisBackend) -> Result<(BTreeSet<String>, bool)> {
+    let shards = backend.layout.shards();
     let mut found = BTreeSet::new();
     let mut is_all = true;
     for (shard, space) in shards.iter().enumerate() {
         let mut cursor = "0".to_owned();
         for _ in 0..MAX_CALLS.div_ceil(shards.len()) {
             let (keys, args) = ([space.start()], [cursor.as_str()]);
-            let reply = transport.run(shard, &scripts::PREFIXES, &keys, &args);
+            let reply = backend.run(shard, &scripts::PREFIXES, &keys, &args);
             let (next, prefixes) = reply::prefixes(reply.await?)?;
             found.extend(prefixes);
             cursor = next;

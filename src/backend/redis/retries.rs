@@ -4,24 +4,24 @@
 use std::sync::Arc;
 
 use redis::{ServerError, Value};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use super::connections::{Connections, gave_up};
+use super::connections::{Shard, gave_up};
 use super::error;
 use super::format::scripts::Call;
 use super::servers::server::Server;
 use crate::backend::backoff::Backoff;
 use crate::error::{Error, Result};
 
-impl Connections {
+impl Shard {
     /// `refused` is the refusal of the first attempt, if there was one.
     pub(super) async fn run_with_retries(
         self: &Arc<Self>,
         call: &Call<'_>,
         mut refused: Option<(Arc<Server>, ServerError)>,
     ) -> Result<Value> {
-        let give_up = Instant::now() + self.connect_timeout;
-        let mut backoff = Backoff::new(self.connect_timeout);
+        let give_up = Instant::now() + self.route.connect_timeout;
+        let mut backoff = Backoff::new(self.route.connect_timeout);
         let mut was_moved = false;
         let mut refusal: Option<Error> = None;
         loop {
@@ -45,7 +45,7 @@ impl Connections {
                     value => return Ok(value),
                 }
             }
-            if error::code_of(&error) == "ASK" && self.topology.can_change() {
+            if error::code_of(&error) == "ASK" && self.route.topology.can_change() {
                 match self.ask_elsewhere(call, &error).await? {
                     Some(Value::ServerError(other)) => error = other,
                     Some(value) => return Ok(value),
@@ -55,11 +55,11 @@ impl Connections {
             let code = error::code_of(&error);
             let leave = || self.leave(|current| Arc::ptr_eq(current, &server));
             match code {
-                "MOVED" | "ASK" if !self.topology.can_change() => {
+                "MOVED" | "ASK" if !self.route.topology.can_change() => {
                     return Err(error::from_lone_server(&error));
                 }
                 "MOVED" => {
-                    self.topology.moved(self.shard, redirect(&error));
+                    self.route.note_move(&error);
                     leave();
                 }
                 // This concerns a plain server, too: its name may lead to another one by now.
@@ -68,7 +68,10 @@ impl Connections {
                 _ => return Err(error::from_server(&error)),
             }
             if Instant::now() >= give_up {
-                return Err(gave_up(error::from_server(&error), self.connect_timeout));
+                return Err(gave_up(
+                    error::from_server(&error),
+                    self.route.connect_timeout,
+                ));
             }
             refusal = Some(error::from_server(&error));
             // Only the first redirection is followed at once. Any other retry waits.
@@ -82,10 +85,7 @@ impl Connections {
     /// Asks the server to which the slot is being moved. None if only a part of the lock's entries has
     /// arrived there.
     async fn ask_elsewhere(&self, call: &Call<'_>, refused: &ServerError) -> Result<Option<Value>> {
-        let connecting = self.topology.connect_to(&self.dialer, redirect(refused));
-        let connection = timeout(self.connect_timeout, connecting)
-            .await
-            .map_err(|_| self.dialer.timed_out())??;
+        let connection = self.route.connect_elsewhere(refused).await?;
         connection.ask(&[b"ASKING"]).await?;
         let answer = connection.call_with_text(call).await?;
         // The index may arrive before its lock. Then there is a lock, although it was not found.
@@ -96,12 +96,4 @@ impl Connections {
         }
         Ok(Some(answer))
     }
-}
-
-/// Returns the address in `MOVED slot address`.
-pub(super) fn redirect(refused: &ServerError) -> &str {
-    refused
-        .details()
-        .and_then(|details| details.split_ascii_whitespace().nth(1))
-        .unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::resp;
 use crate::backend::redis::error;
-use crate::backend::redis::format::scripts::{ACQUIRE_LEAN, Call, RELEASE, Script, TOGETHER};
+use crate::backend::redis::format::scripts::{ACQUIRE, Call, RELEASE, Script, TOGETHER};
 use crate::error::Result;
 
 /// The limit of requests that share a script. The server does nothing else while it runs one.
@@ -48,7 +48,7 @@ impl Values {
 impl SharedScript {
     /// Returns whether a call can share a script with others.
     pub(super) fn takes(call: &Call<'_>) -> bool {
-        ptr::eq(call.script, &*ACQUIRE_LEAN) || ptr::eq(call.script, &*RELEASE)
+        ptr::eq(call.script, &*ACQUIRE) || ptr::eq(call.script, &*RELEASE)
     }
 
     /// Adds a call that it [`takes`](Self::takes).

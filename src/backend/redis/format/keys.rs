@@ -1,10 +1,7 @@
 //! The names of the keys in Redis.
 
-use std::ops::Range;
-
 use super::collisions::could_meet_another_kind;
 use crate::error::{Error, Result};
-use crate::lock::id::LOCK_ID_LENGTH;
 use crate::lock::key::{KeyBudget, hashed_storage_key, nfc, storage_key};
 use crate::lock::{Key, LockId};
 
@@ -17,32 +14,12 @@ const BUDGET: KeyBudget = KeyBudget {
 pub(super) const FENCE: &str = "fence:";
 pub(super) const INDEX: &str = "id:";
 
+/// The names of a lock's entries.
 #[derive(Debug, PartialEq, Eq)]
-struct LockKeys {
-    lock: String,
-    fence: String,
-}
-
-/// All names of a lock, in one allocation, because every request makes them.
-#[derive(Debug)]
 pub(crate) struct Names {
-    text: String,
-    fence_end: usize,
-    lock: Range<usize>,
-}
-
-impl Names {
-    pub(crate) fn lock(&self) -> &str {
-        &self.text[self.lock.clone()]
-    }
-
-    pub(crate) fn index(&self) -> &str {
-        &self.text[self.lock.end..]
-    }
-
-    pub(crate) fn fence(&self) -> &str {
-        &self.text[..self.fence_end]
-    }
+    pub(crate) lock: String,
+    pub(crate) index: String,
+    pub(crate) fence: String,
 }
 
 /// Makes key names under one prefix.
@@ -65,68 +42,39 @@ impl Keyspace {
         };
         // Report a prefix that is too long now, and not at the first operation.
         let longest = "k".repeat(crate::lock::key::MAX_KEY_LENGTH_BYTES);
-        keyspace.lock_keys(&Key::new(&longest)?)?;
+        keyspace.names(&Key::new(&longest)?, LockId::generate())?;
         Ok(keyspace)
     }
 
     pub(crate) fn names(&self, key: &Key, lock_id: LockId) -> Result<Names> {
-        if !self.is_plain(key.as_str()) {
-            let LockKeys { lock, fence } = self.lock_keys(key)?;
-            return Ok(Names {
-                fence_end: fence.len(),
-                lock: fence.len()..fence.len() + lock.len(),
-                text: [fence, lock, self.index_key(lock_id)?].concat(),
-            });
-        }
-        let (start, key, id) = (self.start.as_str(), key.as_str(), lock_id.as_str());
-        let lock_start = start.len() + FENCE.len();
-        let fence_end = lock_start + start.len() + key.len();
+        let lock = self.counted_lock_key(key)?;
         Ok(Names {
-            // The name of the lock ends that of its fence.
-            text: [start, FENCE, start, key, start, INDEX, id].concat(),
-            fence_end,
-            lock: lock_start..fence_end,
-        })
-    }
-
-    fn lock_keys(&self, key: &Key) -> Result<LockKeys> {
-        let key = key.as_str();
-        let base = if could_meet_another_kind(&self.prefix, key) {
-            hashed_storage_key(&self.prefix, key, BUDGET)?
-        } else {
-            storage_key(&self.prefix, key, BUDGET)?
-        };
-        let fence = storage_key(&self.prefix, &format!("{FENCE}{base}"), BUDGET)?;
-        Ok(LockKeys {
-            lock: self.outside(base),
-            fence: self.outside(fence),
+            fence: self.name(&[FENCE, &lock])?,
+            index: self.index_key(lock_id)?,
+            lock: self.outside(lock),
         })
     }
 
     pub(crate) fn lock_key(&self, key: &Key) -> Result<String> {
-        if self.is_plain(key.as_str()) {
-            return Ok([&self.start, key.as_str()].concat());
-        }
-        Ok(self.lock_keys(key)?.lock)
-    }
-
-    /// Whether the names of this key need neither a hash nor a check, which holds for most keys.
-    fn is_plain(&self, key: &str) -> bool {
-        self.outer.is_empty()
-            && self.is_short(self.start.len() + key.len())
-            && !could_meet_another_kind(&self.prefix, key)
+        Ok(self.outside(self.counted_lock_key(key)?))
     }
 
     pub(crate) fn index_key(&self, lock_id: LockId) -> Result<String> {
-        if self.is_short(LOCK_ID_LENGTH) {
-            return Ok([&self.start, INDEX, lock_id.as_str()].concat());
+        self.name(&[INDEX, lock_id.as_str()])
+    }
+
+    /// Returns the name of a lock without the client's prefix. The name of the fence counter contains it.
+    fn counted_lock_key(&self, key: &Key) -> Result<String> {
+        let key = key.as_str();
+        if could_meet_another_kind(&self.prefix, key) {
+            hashed_storage_key(&self.prefix, key, BUDGET)
+        } else {
+            storage_key(&self.prefix, key, BUDGET)
         }
-        let index = storage_key(
-            &self.prefix,
-            &format!("{INDEX}{}", lock_id.as_str()),
-            BUDGET,
-        )?;
-        Ok(self.outside(index))
+    }
+
+    fn name(&self, parts: &[&str]) -> Result<String> {
+        storage_key(&self.prefix, &parts.concat(), BUDGET).map(|name| self.outside(name))
     }
 
     /// The start of the names of indexes that are not shortened.
@@ -137,11 +85,6 @@ impl Keyspace {
     /// The start of the names of all entries.
     pub(crate) fn start(&self) -> &str {
         &self.start
-    }
-
-    /// Whether even the fence key of a key with this many bytes fits without being shortened.
-    fn is_short(&self, bytes: usize) -> bool {
-        self.prefix.len() + "::fence:".len() + bytes + BUDGET.reserve_bytes <= BUDGET.limit_bytes
     }
 
     fn outside(&self, key: String) -> String {
@@ -179,23 +122,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn keys(prefix: &str, key: &str) -> LockKeys {
-        Keyspace::new(prefix, "")
-            .unwrap()
-            .lock_keys(&Key::new(key).unwrap())
+    fn names(prefix: &str, key: &str) -> Names {
+        let keyspace = Keyspace::new(prefix, "").unwrap();
+        keyspace
+            .names(&Key::new(key).unwrap(), LockId::generate())
             .unwrap()
     }
 
     #[test]
     fn names_are_those_of_the_specification() {
+        let names_of_resource = names("syncguard", "resource:123");
+        assert_eq!(names_of_resource.lock, "syncguard:resource:123");
         assert_eq!(
-            keys("syncguard", "resource:123"),
-            LockKeys {
-                lock: "syncguard:resource:123".to_owned(),
-                fence: "syncguard:fence:syncguard:resource:123".to_owned(),
-            }
+            names_of_resource.fence,
+            "syncguard:fence:syncguard:resource:123"
         );
-        assert_eq!(keys("", "a").fence, "fence:a");
+        assert_eq!(names("", "a").fence, "fence:a");
         let id = LockId::generate();
         let keyspace = Keyspace::new("app", "outer:").unwrap();
         assert_eq!(
@@ -207,19 +149,19 @@ mod tests {
     #[test]
     fn keys_that_name_another_entry_are_hashed() {
         for key in ["fence:syncguard:x", "id:AAAAAAAAAAAAAAAAAAAAAA"] {
-            let keys = keys("syncguard", key);
-            assert_eq!(keys.lock.len(), "syncguard:".len() + 22);
-            assert_eq!(keys.fence, format!("syncguard:fence:{}", keys.lock));
+            let names = names("syncguard", key);
+            assert_eq!(names.lock.len(), "syncguard:".len() + 22);
+            assert_eq!(names.fence, format!("syncguard:fence:{}", names.lock));
         }
-        assert_eq!(keys("", "fence:x").lock.len(), 22);
+        assert_eq!(names("", "fence:x").lock.len(), 22);
     }
 
     #[test]
     fn other_keys_are_stored_as_they_are() {
         for key in ["fences", "fence:north", "fence:syncguardian:x", "id:42"] {
-            assert_eq!(keys("syncguard", key).lock, format!("syncguard:{key}"));
+            assert_eq!(names("syncguard", key).lock, format!("syncguard:{key}"));
         }
-        assert_eq!(keys("", "id:42").lock, "id:42");
+        assert_eq!(names("", "id:42").lock, "id:42");
     }
 
     #[test]
@@ -248,7 +190,7 @@ mod tests {
             let id = LockId::generate();
             let index = storage_key(prefix, &format!("id:{}", id.as_str()), BUDGET).unwrap();
             let names = keyspace.names(&key, id).unwrap();
-            prop_assert_eq!([names.lock(), names.fence(), names.index()], [&*lock, &*fence, &*index]);
+            prop_assert_eq!(&names, &Names { lock: lock.clone(), fence, index: index.clone() });
             prop_assert_eq!(keyspace.lock_key(&key).unwrap(), lock);
             prop_assert_eq!(keyspace.index_key(id).unwrap(), index);
         }
@@ -261,10 +203,12 @@ mod tests {
             b in LIKE_OURS,
         ) {
             let keyspace = Keyspace::new(&prefix, &outer).unwrap();
-            let keys = |key: &str| keyspace.lock_keys(&Key::new(key).unwrap()).unwrap();
-            let lock = keys(&a).lock;
-            prop_assert_ne!(&lock, &keys(&b).fence);
-            prop_assert_ne!(&lock, &keys(&a).fence);
+            let names = |key: &str| {
+                keyspace.names(&Key::new(key).unwrap(), LockId::generate()).unwrap()
+            };
+            let lock = names(&a).lock;
+            prop_assert_ne!(&lock, &names(&b).fence);
+            prop_assert_ne!(&lock, &names(&a).fence);
             let name = lock.strip_prefix(keyspace.start()).unwrap();
             let counters = format!("{FENCE}{prefix}{}", separator(&prefix));
             prop_assert!(!name.starts_with(&counters));

@@ -178,10 +178,10 @@ mod tests {
             prop_assert_eq!(layout.of_lock_id(lock_id).0, shard);
             let names = space.names(&name, lock_id).unwrap();
             let slot = layout.slots()[shard];
-            for one in [names.lock(), names.fence(), names.index()] {
+            for one in [&names.lock, &names.fence, &names.index] {
                 prop_assert_eq!(slot_of(one), slot);
             }
-            prop_assert!(layout.is_name_of(&names.lock()[layout.start().len()..], name.as_str()));
+            prop_assert!(layout.is_name_of(&names.lock[layout.start().len()..], name.as_str()));
         }
     }
 }

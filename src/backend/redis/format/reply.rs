@@ -14,18 +14,17 @@ use crate::error::{Error, Result};
 use crate::lock::ttl::MAX_TTL_MS;
 use crate::lock::{Fence, HolderLabel, LockId};
 
-/// Reads the documented answer to an acquire.
+/// Reads the answer to an acquire.
 pub(crate) fn acquired(reply: Value) -> Result<AcquireOutcome> {
-    if number(&reply) == Some(0) {
-        return Ok(AcquireOutcome::Locked(None));
-    }
     let outcome = match fields(&reply) {
-        [decision, fence, expires_at_ms] if number(decision) == Some(1) => {
-            let fence = read::<String>(fence.clone()).and_then(|fence| Fence::parse(&fence));
-            granted(fence, expires_at_ms)
+        [] if number(&reply) == Some(0) => Ok(AcquireOutcome::Locked(None)),
+        [decision, left_ms, expires_at_ms, label @ ..]
+            if number(decision) == Some(0) && label.len() <= 1 =>
+        {
+            locked(left_ms, expires_at_ms, label.first())
         }
-        [decision, left_ms, expires_at_ms, label] if number(decision) == Some(0) => {
-            locked(left_ms, expires_at_ms, Some(label))
+        [decision, fence, expires_at_ms] if number(decision) == Some(1) => {
+            granted(fence, expires_at_ms)
         }
         _ => Err(error::unexpected_reply()),
     };
@@ -33,31 +32,14 @@ pub(crate) fn acquired(reply: Value) -> Result<AcquireOutcome> {
     outcome.map_err(Error::outcome_unknown)
 }
 
-/// Reads the lean answer to an acquire.
-pub(crate) fn acquired_lean(reply: Value) -> Result<AcquireOutcome> {
-    let is_negative = |value: &Value| number(value).is_some_and(|number| number < 0);
-    let outcome = match fields(&reply) {
-        [left_ms, expires_at_ms, label @ ..] if is_negative(left_ms) && label.len() <= 1 => {
-            locked(left_ms, expires_at_ms, label.first())
-        }
-        [fence, expires_at_ms] => {
-            let fence = integer(fence).and_then(|fence| Fence::from_stored(fence.unsigned_abs()));
-            granted(fence, expires_at_ms)
-        }
-        _ => Err(error::unexpected_reply()),
-    };
-    outcome.map_err(Error::outcome_unknown)
-}
-
-fn granted(fence: Result<Fence>, expires_at_ms: &Value) -> Result<AcquireOutcome> {
+fn granted(fence: &Value, expires_at_ms: &Value) -> Result<AcquireOutcome> {
     let expires_at_ms = u64::try_from(integer(expires_at_ms)?);
     Ok(AcquireOutcome::Acquired {
-        fence: fence?,
+        fence: Fence::parse(&read::<String>(fence.clone())?)?,
         expires_at_ms: expires_at_ms.map_err(|_| error::unexpected_reply())?,
     })
 }
 
-/// `left_ms` may be negative: its sign says nothing.
 fn locked(left_ms: &Value, expires_at_ms: &Value, label: Option<&Value>) -> Result<AcquireOutcome> {
     let label: Option<String> = label.and_then(|label| read(label.clone()).ok());
     Ok(AcquireOutcome::Locked(Some(Holder {
@@ -93,29 +75,8 @@ fn missed(code: Option<i64>) -> Result<Miss> {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Presence {
-    Locked,
-    Free,
-    /// The lock expired long ago, and is still stored.
-    Stale(LockId),
-}
-
-pub(crate) fn presence(reply: Value) -> Result<Presence> {
-    match number(&reply) {
-        Some(1) => Ok(Presence::Locked),
-        Some(0) => Ok(Presence::Free),
-        _ => {
-            let lock_id = LockId::parse(&read::<String>(reply)?);
-            lock_id.map_or_else(
-                |_| Err(error::unexpected_reply()),
-                |id| Ok(Presence::Stale(id)),
-            )
-        }
-    }
-}
-
-pub(crate) fn force_released(reply: Value) -> Result<bool> {
+/// Reads an answer that is 1 or 0.
+pub(crate) fn yes_or_no(reply: Value) -> Result<bool> {
     match number(&reply) {
         Some(1) => Ok(true),
         Some(0) => Ok(false),
@@ -167,9 +128,7 @@ fn record(json: &[u8]) -> Result<LockRecord> {
 
 /// Reads a page of a list. Skips what was stored under a lock's name and is none.
 pub(crate) fn page(reply: Value, layout: &Layout) -> Result<Page> {
-    let mut values = read::<Vec<Vec<u8>>>(reply)?.into_iter();
-    let next = values.next().ok_or_else(error::unexpected_reply)?;
-    let next = String::from_utf8(next).map_err(|_| error::unexpected_reply())?;
+    let (next, mut values) = scanned(reply)?;
     let mut locks = Vec::new();
     while let (Some(name), Some(stored)) = (values.next(), values.next()) {
         if let Ok(lock) = record(&stored)
@@ -186,15 +145,16 @@ pub(crate) fn page(reply: Value, layout: &Layout) -> Result<Page> {
 
 /// Returns the next cursor, and the prefixes that were found. A prefix that is no text cannot be ours.
 pub(crate) fn prefixes(reply: Value) -> Result<(String, Vec<String>)> {
+    let (next, values) = scanned(reply)?;
+    let prefixes = values.filter_map(|value| String::from_utf8(value).ok());
+    Ok((next, prefixes.collect()))
+}
+
+/// Returns the next cursor, and what was found.
+fn scanned(reply: Value) -> Result<(String, impl Iterator<Item = Vec<u8>>)> {
     let mut values = read::<Vec<Vec<u8>>>(reply)?.into_iter();
-    let next = values.next().ok_or_else(error::unexpected_reply)?;
-    let next = String::from_utf8(next).map_err(|_| error::unexpected_reply())?;
-    Ok((
-        next,
-        values
-            .filter_map(|value| String::from_utf8(value).ok())
-            .collect(),
-    ))
+    let next = values.next().and_then(|next| String::from_utf8(next).ok());
+    Ok((next.ok_or_else(error::unexpected_reply)?, values))
 }
 
 pub(crate) fn text(reply: Value) -> Result<String> {
@@ -245,7 +205,15 @@ mod tests {
             Value::Array(vec![]),
             Value::Array(vec![Value::Int(1), Value::Int(2)]),
             Value::Array(vec![Value::Int(2), fence(), Value::Int(3)]),
-            Value::Array(vec![Value::Int(0), fence(), Value::Int(3)]),
+            Value::Array(vec![Value::Int(0), Value::Nil, Value::Int(3)]),
+            Value::Array(vec![Value::Int(0), Value::Int(2), Value::Nil]),
+            Value::Array(vec![
+                Value::Int(0),
+                Value::Int(2),
+                Value::Int(3),
+                fence(),
+                fence(),
+            ]),
             Value::Array(vec![Value::Int(1), Value::Int(7), Value::Int(3)]),
             Value::Array(vec![Value::Int(1), fence(), Value::Nil]),
             Value::Array(vec![Value::Int(1), too_large(), Value::Int(3)]),
@@ -253,22 +221,10 @@ mod tests {
             let error = acquired(no_grant).unwrap_err();
             assert!(error.outcome_unknown);
         }
-        for no_grant in [
-            nonsense(),
-            Value::Nil,
-            Value::Int(0),
-            Value::Int(1),
-            Value::Array(vec![Value::Int(1), fence(), Value::Int(3)]),
-            Value::Array(vec![too_large(), Value::Int(3)]),
-        ] {
-            let error = acquired_lean(no_grant).unwrap_err();
-            assert!(error.outcome_unknown);
-        }
         for nonsense in [nonsense(), Value::Nil, Value::Int(2), Value::Array(vec![])] {
             assert!(released(nonsense.clone()).is_err());
             assert!(extended(nonsense.clone()).is_err());
-            assert!(presence(nonsense.clone()).is_err());
-            assert!(force_released(nonsense).is_err());
+            assert!(yes_or_no(nonsense).is_err());
         }
         assert!(extended(Value::Int(1)).is_err());
         assert!(extended(Value::Array(vec![Value::Int(0), Value::Int(5)])).is_err());
@@ -291,19 +247,19 @@ mod tests {
         assert_eq!(released(text("-2")).unwrap(), missed);
         let extended = extended(Value::Array(vec![text("1"), text("5")])).unwrap();
         assert_eq!(extended, ExtendOutcome::Extended { expires_at_ms: 5 });
-        assert_eq!(presence(text("1")).unwrap(), Presence::Locked);
+        assert!(yes_or_no(text("1")).unwrap());
     }
 
     #[test]
     fn how_long_it_is_locked_is_a_sane_time() {
-        for (left, ms) in [(-1, 1), (-5000, 5000), (i64::MIN, MAX_TTL_MS)] {
-            let reply = Value::Array(vec![Value::Int(left), Value::Int(7)]);
+        for (left, ms) in [(1, 1), (-5000, 5000), (i64::MIN, MAX_TTL_MS)] {
+            let reply = Value::Array(vec![Value::Int(0), Value::Int(left), Value::Int(7)]);
             let holder = Holder {
                 free_in: Duration::from_millis(ms),
                 expires_at_ms: 7,
                 label: None,
             };
-            let locked = acquired_lean(reply).unwrap();
+            let locked = acquired(reply).unwrap();
             assert_eq!(locked, AcquireOutcome::Locked(Some(holder)));
         }
     }
@@ -311,9 +267,7 @@ mod tests {
     #[test]
     fn a_refusal_may_name_the_holder() {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        type Reader = fn(Value) -> Result<AcquireOutcome>;
-        let label_of = |reader: Reader, fields: &[Value]| match reader(Value::Array(fields.into()))
-        {
+        let label_of = |fields: &[Value]| match acquired(Value::Array(fields.into())) {
             Ok(AcquireOutcome::Locked(Some(holder))) => {
                 assert_eq!(holder.free_in, Duration::from_millis(5));
                 assert_eq!(holder.expires_at_ms, 7);
@@ -324,18 +278,18 @@ mod tests {
         let (five, seven) = (Value::Int(5), Value::Int(7));
         for (stored, label) in [("web-1:42", Some("web-1:42")), ("a\nb", None), ("", None)] {
             let label = label.and_then(HolderLabel::from_stored);
-            let lean = [Value::Int(-5), seven.clone(), text(stored)];
-            assert_eq!(label_of(acquired_lean, &lean), label);
-            let documented = [Value::Int(0), five.clone(), seven.clone(), text(stored)];
-            assert_eq!(label_of(acquired, &documented), label);
+            let refusal = [Value::Int(0), five.clone(), seven.clone(), text(stored)];
+            assert_eq!(label_of(&refusal), label);
+            assert_eq!(label_of(&refusal[..3]), None);
         }
         // A grant has none, and nothing comes after it.
-        for reader in [acquired_lean, acquired] {
-            let grant = vec![Value::Int(1), five.clone(), seven.clone(), text("web-1:42")];
-            assert!(reader(Value::Array(grant)).is_err());
-        }
-        let grant = vec![Value::Int(1), seven.clone(), text("web-1:42")];
-        assert!(acquired_lean(Value::Array(grant)).is_err());
+        let grant = vec![
+            Value::Int(1),
+            text("000000000000007"),
+            seven,
+            text("web-1:42"),
+        ];
+        assert!(acquired(Value::Array(grant)).is_err());
     }
 
     #[test]

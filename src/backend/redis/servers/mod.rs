@@ -1,5 +1,6 @@
 //! The servers of a deployment: which one to use, and how to connect to it.
 //!
+//! - [`route`] is the way to the server of a shard.
 //! - [`topology`] finds the server that accepts writes, in a [`cluster`] one for each shard.
 //! - [`dialer`] connects to it, [`greeting`] logs in, and [`failure`] explains what failed.
 //! - [`server`] holds the connections to one server, which the shards of a cluster share.
@@ -8,5 +9,6 @@ pub(super) mod cluster;
 pub(super) mod dialer;
 pub(super) mod failure;
 mod greeting;
+pub(super) mod route;
 pub(super) mod server;
 pub(super) mod topology;

@@ -6,12 +6,14 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use redis::Value;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::dialer::Dialer;
 use crate::backend::redis::config::Node;
-use crate::backend::redis::connection::{Answer, Connection};
+use crate::backend::redis::connection::Connection;
+use crate::backend::redis::error;
 use crate::backend::redis::format::scripts::Call;
 use crate::error::Result;
 use crate::net::event_loop::EventLoop;
@@ -35,10 +37,19 @@ impl Server {
         })
     }
 
-    /// Sends the call over the connection of the event loop. None if only the other connection can
-    /// send it.
-    pub(crate) fn send_from_event_loop(&self, call: &Call<'_>) -> Option<Answer> {
-        self.event_loop.lock().as_ref()?.send(call)
+    /// Runs a script, over the connection of the event loop if that can send it. None as in
+    /// [`Answer`](crate::backend::redis::connection::Answer).
+    pub(crate) async fn call(&self, call: &Call<'_>) -> Result<Option<Value>> {
+        let sent = self
+            .event_loop
+            .lock()
+            .as_ref()
+            .and_then(|own| own.send(call));
+        match sent {
+            Some(answer) => answer.await.map_err(|_| error::lost().outcome_unknown())?,
+            // Boxed, so that the future of the usual case stays small.
+            None => Box::pin(self.background.call(call)).await,
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {

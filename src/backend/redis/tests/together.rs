@@ -20,7 +20,7 @@ pub(super) fn acquire_of(request: &AcquireRequest) -> Parts {
     let (key, lock_id) = (request.key.as_str(), request.lock_id.as_str());
     let lock = format!("syncguard:{key}");
     let fence = format!("syncguard:fence:{lock}");
-    let args = [lock_id, "30000", key].map(str::to_owned);
+    let args = [lock_id, "30000", "1000", &lock, key, ""].map(str::to_owned);
     (vec![lock, index_of(request), fence], args.into())
 }
 
@@ -68,7 +68,7 @@ async fn calls_that_share_a_script_do_what_they_do_alone() {
     let _: () = server.run(&["SADD", "syncguard:odd", "x"]).await;
     let calls = [&a, &b, &again, &odd].map(acquire_of);
     let mut answers = together(&server, &calls).into_iter();
-    let mut next = || reply::acquired_lean(answers.next().unwrap());
+    let mut next = || reply::acquired(answers.next().unwrap());
     assert_eq!(granted(next().unwrap()).0, 1);
     assert_eq!(granted(next().unwrap()).0, 1);
     assert_locked(Via::Connection, next().unwrap(), 29_000..=30_001);
@@ -90,7 +90,7 @@ async fn calls_that_share_a_script_do_what_they_do_alone() {
     let answers = together(&server, &calls);
     let released = [0, 1, 2, 4, 5].map(|call| answers[call].clone());
     assert_eq!(released, [-1, -1, 1, 1, -1].map(Value::Int));
-    let (fence, expires_at_ms) = granted(reply::acquired_lean(answers[3].clone()).unwrap());
+    let (fence, expires_at_ms) = granted(reply::acquired(answers[3].clone()).unwrap());
     assert_eq!(fence, 2);
     let found = backend.lookup(&LookupQuery::LockId(again.lock_id)).await;
     assert_eq!(found.unwrap().unwrap().expires_at_ms, expires_at_ms);

@@ -14,17 +14,14 @@
 mod keys;
 mod tracker;
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::servers::dialer::Dialer;
-use super::servers::topology::Topology;
+use super::servers::route::Route;
 use crate::backend::Watch;
 use crate::backend::watch::{Changes, KeyWatch, Watches};
 use keys::{WatchedKey, WatchedKeys};
@@ -34,10 +31,7 @@ pub(super) struct Watcher(Vec<Arc<Shared>>);
 
 /// The watches of one shard. They keep neither the backend nor its other connections alive.
 struct Shared {
-    topology: Arc<Topology>,
-    shard: usize,
-    dialer: Dialer,
-    connect_timeout: Duration,
+    route: Route,
     /// Whether the user was told that waiters poll. Once is enough for all shards.
     has_reported_polling: Arc<AtomicBool>,
     state: Mutex<State>,
@@ -53,25 +47,17 @@ struct State {
 }
 
 impl Watcher {
-    pub(super) fn new(
-        topology: &Arc<Topology>,
-        shards: Range<usize>,
-        dialer: &Dialer,
-        connect_timeout: Duration,
-    ) -> Self {
-        let dialer = dialer.for_tracking();
+    /// `routes` are for connections on which servers report changes.
+    pub(super) fn new(routes: impl Iterator<Item = Route>) -> Self {
         let has_reported_polling = Arc::default();
-        let shared = |shard| Shared {
-            topology: Arc::clone(topology),
-            shard,
-            dialer: dialer.for_another(),
-            connect_timeout,
+        let shared = |route| Shared {
+            route,
             has_reported_polling: Arc::clone(&has_reported_polling),
             state: Mutex::default(),
             watches_changed: Notify::new(),
             closed: CancellationToken::new(),
         };
-        Self(shards.map(shared).map(Arc::new).collect())
+        Self(routes.map(shared).map(Arc::new).collect())
     }
 
     pub(super) fn watch(&self, shard: usize, lock_key: &str) -> Box<dyn Watch> {

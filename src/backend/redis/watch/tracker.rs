@@ -9,14 +9,13 @@ use futures_util::stream::FuturesUnordered;
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Shared;
 use super::keys::{KeyRead, WatchedKeys};
 use crate::backend::backoff::Backoff;
 use crate::backend::redis::connection::Connection;
 use crate::backend::redis::error;
-use crate::backend::redis::retries::redirect;
 use crate::backend::redis::servers::server::Server;
 use crate::error::{Error, ErrorCode, Result};
 
@@ -40,7 +39,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
 
 /// Reconnects until nobody watches any more.
 async fn track(shared: &Shared) {
-    let mut backoff = Backoff::new(shared.connect_timeout);
+    let mut backoff = Backoff::new(shared.route.connect_timeout);
     loop {
         match connect(shared).await {
             Ok(tracked) => {
@@ -48,7 +47,7 @@ async fn track(shared: &Shared) {
                 tracked.serve(shared).await;
                 shared.state.lock().keys.lose_connection();
                 if connected_at.elapsed() >= STEADY_AFTER {
-                    backoff = Backoff::new(shared.connect_timeout);
+                    backoff = Backoff::new(shared.route.connect_timeout);
                 }
             }
             Err(error) if is_temporary(&error) => {}
@@ -65,11 +64,7 @@ async fn track(shared: &Shared) {
 }
 
 async fn connect(shared: &Shared) -> Result<Tracked> {
-    let (dialer, limit) = (&shared.dialer, shared.connect_timeout);
-    let connecting = shared.topology.connect(shared.shard, dialer, limit / 3);
-    let server = timeout(limit, connecting)
-        .await
-        .map_err(|_| dialer.timed_out())??;
+    let server = shared.route.connect().await?;
     let pushes = server.background.pushes().ok_or_else(error::lost)?;
     Ok(Tracked { server, pushes })
 }
@@ -85,7 +80,7 @@ fn is_temporary(error: &Error) -> bool {
 fn report_polling(shared: &Shared, error: &Error) {
     if !shared.has_reported_polling.swap(true, Ordering::Relaxed) {
         let cause = error.said();
-        shared.dialer.warnings.debug(&format!(
+        shared.route.dialer.warnings.debug(&format!(
             "Waiters poll, because Redis does not notify them of releases: that needs Redis 6 or \
              later, and permission for the commands HELLO and CLIENT ({cause})"
         ));
@@ -156,7 +151,7 @@ fn is_free(shared: &Shared, answer: Result<Value>) -> Result<bool> {
         Value::Nil => Ok(true),
         Value::ServerError(refused) => {
             if error::code_of(&refused) == "MOVED" {
-                shared.topology.moved(shared.shard, redirect(&refused));
+                shared.route.note_move(&refused);
             }
             let error = error::from_server(&refused);
             if is_temporary(&error) {

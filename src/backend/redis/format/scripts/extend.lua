@@ -1,7 +1,9 @@
 -- Gives the lock that is held with this lockId a new TTL, which begins now.
 -- KEYS: index
+-- ARGV: lockId, toleranceMs, ttlMs
 -- Returns {1, expiresAtMs}, or 0 held by another, -1 not found, -2 expired.
 
+local lock_id, ttl_ms = ARGV[1], ARGV[3]
 local lock_key = redis.call('GET', KEYS[1])
 if not lock_key then return -1 end
 local stored = redis.call('GET', lock_key)

@@ -1,11 +1,12 @@
 -- Finds a live lock by its lockId, through the index, or by its key if the lockId is empty.
 -- KEYS: lock, or index
+-- ARGV: lockId, toleranceMs
 -- Returns the stored data, or nil.
 
 -- Longer than the data of any lock, and too long to send.
 local MAX_BYTES = 65536
 
-if lock_id == '' then lock_id = nil end
+local lock_id = ARGV[1] ~= '' and ARGV[1] or nil
 local lock_key = KEYS[1]
 if lock_id then
   lock_key = redis.call('GET', KEYS[1])

@@ -1,2 +1,3 @@
 -- KEYS: index, and the lock if its name is known
-return release(KEYS[1], lock_id, KEYS[2])
+-- ARGV: lockId, toleranceMs
+return release(KEYS[1], ARGV[1], KEYS[2])

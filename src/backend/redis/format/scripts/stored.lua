@@ -1,5 +1,9 @@
 -- Reads stored locks. Shared by all scripts, so it has few functions: every run creates them anew.
 
+-- A lock counts as held for this long after it expired. Callers pass this time, too, because the documented
+-- arguments contain it.
+local TOLERANCE_MS = 1000
+
 -- Returns when a lock expires, and whether it is held with `lock_id`, if that is given. Nil if the data
 -- is not a lock.
 --

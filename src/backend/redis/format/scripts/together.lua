@@ -17,8 +17,8 @@ while ARGV[arg] do
   local keys, ok, answer = ARGV[arg]
   if keys == '3' then
     ok, answer = pcall(acquire, KEYS[key + 1], KEYS[key + 2], KEYS[key + 3],
-      ARGV[arg + 1], ARGV[arg + 2], ARGV[arg + 3])
-    key, arg = key + 3, arg + 4
+      ARGV[arg + 1], ARGV[arg + 2], ARGV[arg + 5], ARGV[arg + 6])
+    key, arg = key + 3, arg + 7
   else
     ok, answer = pcall(release, KEYS[key + 1], ARGV[arg + 1], keys == '2' and KEYS[key + 2])
     key, arg = key + keys, arg + 3
