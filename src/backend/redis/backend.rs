@@ -93,22 +93,12 @@ impl RedisBackend {
     }
 }
 
-/// Reads what [`write_position`] wrote: a shard, and a cursor in it.
+/// Reads a position in a list: a shard, and the server's cursor in it.
 fn read_position(text: &str) -> Option<(usize, &str)> {
-    let (shard, cursor) = text.split_once(':').unwrap_or(("0", text));
+    let (shard, cursor) = text.split_once(':')?;
     // Redis would accept a sign, and spaces.
-    let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    let valid = is_number(shard) && is_number(cursor) && cursor.parse::<u64>().is_ok();
-    valid
-        .then(|| shard.parse().ok())?
-        .map(|shard| (shard, cursor))
-}
-
-fn write_position(shard: usize, cursor: &str) -> String {
-    match shard {
-        0 => cursor.to_owned(),
-        shard => format!("{shard}:{cursor}"),
-    }
+    let is_number = cursor.bytes().all(|b| b.is_ascii_digit()) && cursor.parse::<u64>().is_ok();
+    is_number.then_some((shard.parse().ok()?, cursor))
 }
 
 #[async_trait]
@@ -197,26 +187,22 @@ impl Backend for RedisBackend {
 
     async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
         let shards = self.layout.shards();
-        let (shard, cursor) = read_position(after.unwrap_or("0"))
+        let (shard, cursor) = read_position(after.unwrap_or("0:0"))
             .filter(|(shard, _)| *shard < shards.len())
             .ok_or_else(|| {
                 Error::invalid_argument(
                     "The cursor is not one of a list of locks. Pass the cursor that came with the last page",
                 )
             })?;
-        let (fence_start, limit) = (self.layout.fence_start(), limit.to_string());
-        let tails: Vec<String> = shards.iter().map(|space| self.layout.tail(space)).collect();
-        let mut args = vec![cursor, &fence_start, &limit];
-        if tails.len() > 1 {
-            args.push(&tails[shard]);
-            args.extend(tails.iter().map(String::as_str));
-        }
-        let keys = [shards[shard].start()];
-        let reply = self.run(shard, &scripts::LIST, &keys, &args);
-        let page = reply::page(reply.await?, &self.layout)?;
+        let space = &shards[shard];
+        let args = [cursor, &space.fence_start(), &limit.to_string()];
+        let keys = [space.start()];
+        let reply = self.run(shard, &scripts::LIST, &keys, &args).await?;
+        let page = reply::page(reply, space)?;
         let next = match page.next {
-            None if shard + 1 < shards.len() => Some(write_position(shard + 1, "0")),
-            next => next.map(|cursor| write_position(shard, &cursor)),
+            Some(cursor) => Some(format!("{shard}:{cursor}")),
+            None if shard + 1 < shards.len() => Some(format!("{}:0", shard + 1)),
+            None => None,
         };
         Ok(Page { next, ..page })
     }
@@ -233,7 +219,7 @@ impl Backend for RedisBackend {
         for (shard, space) in self.layout.shards().iter().enumerate() {
             let keys = [space.start()];
             let info = self.run(shard, &scripts::INFO, &keys, &[]).await;
-            match info.and_then(reply::text) {
+            match info.and_then(reply::read) {
                 Ok(info) => infos.push(info),
                 // Perhaps only INFO is forbidden.
                 Err(error) => {
@@ -250,7 +236,7 @@ impl Backend for RedisBackend {
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {
         let (shard, space) = self.layout.of_key(key);
         let lock = space.lock_key(key).ok()?;
-        Some(self.connections()?.watch(shard, &lock))
+        Some(self.connections()?.watcher.watch(shard, &lock))
     }
 
     fn obstacle(&self) -> Option<Error> {

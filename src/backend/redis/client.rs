@@ -43,7 +43,10 @@ impl Client {
         }));
         let answer = match timeout(self.limit, asked).await {
             Ok(answer) => answer.map_err(Error::outcome_unknown)?,
-            Err(_) => return Err(error::silent_client().outcome_unknown()),
+            Err(_) => {
+                let message = "The Redis client did not answer in time (operationTimeoutMs)";
+                return Err(Error::timeout(message).outcome_unknown());
+            }
         };
         let reply = match serde_json::from_value(answer) {
             Ok(Answer {

@@ -18,23 +18,22 @@ use super::servers::route::Route;
 use super::servers::server::Server;
 use super::servers::topology::Topology;
 use super::watch::Watcher;
+use crate::backend::Warnings;
 use crate::backend::backoff::Backoff;
 use crate::backend::tls::Tls;
 use crate::backend::unreachable::{gave_up_after, trying_for};
-use crate::backend::{Warnings, Watch};
 use crate::error::{Error, ErrorCode, Result};
 use crate::net::event_loop::EventLoop;
 
 pub(super) struct Connections {
     pub(super) is_cluster: bool,
     shards: Vec<Arc<Shard>>,
-    watcher: Watcher,
+    pub(super) watcher: Watcher,
 }
 
 /// The connections to the server that has one shard.
 pub(super) struct Shard {
     pub(super) route: Route,
-    event_loop: Option<Arc<dyn EventLoop>>,
     state: watch::Sender<State>,
 }
 
@@ -60,13 +59,14 @@ impl Connections {
         warnings: Warnings,
         event_loop: Option<Arc<dyn EventLoop>>,
     ) -> Result<Self> {
-        let connect_timeout = config.connect_timeout()?;
         let is_cluster = config.is_cluster();
         let dialer = Dialer {
+            connect_timeout: config.connect_timeout()?,
             operation_timeout: config.operation_timeout()?,
             login: config.login,
             tls: config.tls.map(Tls::new).transpose()?,
             family: config.family,
+            event_loop,
             tracks: false,
             // The keys of a script must be of one slot.
             shares_scripts: !is_cluster,
@@ -76,28 +76,26 @@ impl Connections {
             dialling: Arc::default(),
         };
         let topology = Arc::new(Topology::open(config.deployment, layout.slots(), &dialer)?);
-        let shards = layout.shards().len();
-        let tracking = dialer.for_tracking();
-        let watched = Route::to_all(shards, &topology, &tracking, connect_timeout);
-        let shard = |route| Shard {
-            route,
-            event_loop: event_loop.clone(),
+        let route = |shard, dialer: &Dialer| Route {
+            topology: Arc::clone(&topology),
+            shard,
+            dialer: dialer.for_another(),
+        };
+        let connections = |shard| Shard {
+            route: route(shard, &dialer),
             state: watch::Sender::new(State::Idle),
         };
-        let routes = Route::to_all(shards, &topology, &dialer, connect_timeout);
+        let tracking = dialer.for_tracking();
+        let shards = 0..layout.shards().len();
         Ok(Self {
             is_cluster,
-            shards: routes.map(shard).map(Arc::new).collect(),
-            watcher: Watcher::new(watched),
+            watcher: Watcher::new(shards.clone().map(|shard| route(shard, &tracking))),
+            shards: shards.map(connections).map(Arc::new).collect(),
         })
     }
 
     pub(super) async fn run(&self, shard: usize, call: &Call<'_>) -> Result<Value> {
         self.shards[shard].run(call).await
-    }
-
-    pub(super) fn watch(&self, shard: usize, lock_key: &str) -> Box<dyn Watch> {
-        self.watcher.watch(shard, lock_key)
     }
 
     /// Returns why there is no connection, if operations wait for one.
@@ -118,9 +116,8 @@ impl Shard {
         let mut refused = None;
         if let Some(server) = self.current() {
             match server.call(call).await? {
-                Some(Value::ServerError(error)) => refused = Some((server, error)),
-                Some(value) => return Ok(value),
-                None => {}
+                Value::ServerError(error) => refused = Some((server, error)),
+                value => return Ok(value),
             }
         }
         // Boxed, so that the future of the usual case stays small.
@@ -180,7 +177,7 @@ impl Shard {
 
     /// Returns the option that ended the wait for a silent server. Both options limit it.
     fn shorter_limit(&self) -> &'static str {
-        if self.route.connect_timeout < self.route.dialer.operation_timeout {
+        if self.route.dialer.connect_timeout < self.route.dialer.operation_timeout {
             "connectTimeoutMs"
         } else {
             "operationTimeoutMs"
@@ -236,7 +233,7 @@ impl Shard {
     /// Tries until there is a connection, until no operation waits for one, or until another attempt
     /// makes no sense.
     async fn connect(self: Arc<Self>) {
-        let mut backoff = Backoff::new(self.route.connect_timeout);
+        let mut backoff = Backoff::new(self.route.dialer.connect_timeout);
         loop {
             let error = match self.route.connect().await {
                 Ok(server) => return self.keep(server).await,
@@ -267,7 +264,7 @@ impl Shard {
 
     /// Lends the server to operations until its connection is over.
     async fn keep(self: Arc<Self>, server: Arc<Server>) {
-        let over = server.over();
+        let over = server.background.over();
         let is_closed = !self.state.send_if_modified(|state| {
             let is_open = !matches!(state, State::Closed);
             if is_open {
@@ -277,9 +274,6 @@ impl Shard {
         });
         if is_closed {
             return;
-        }
-        if let Some(event_loop) = self.event_loop.clone() {
-            server.connect_event_loop(&self.route.dialer, event_loop, self.route.connect_timeout);
         }
         // Only the backend keeps the server: when the backend is dropped, the connections end.
         drop(server);

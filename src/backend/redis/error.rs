@@ -1,4 +1,4 @@
-//! Turns errors of Redis into errors of this package.
+//! Turns errors of Redis, and of connections to it, into errors of this package.
 //!
 //! The text of a server's error may contain a key or an argument. So only its code, which is the first
 //! word, becomes part of our error.
@@ -8,7 +8,7 @@ use std::io;
 use redis::ServerError;
 
 use super::config::Node;
-use super::servers::failure;
+use crate::backend::unreachable::{Peer, Reason, Settings, and_says};
 use crate::error::{Error, ErrorCode};
 use crate::lock::fence;
 
@@ -26,7 +26,8 @@ pub(super) fn code_of(error: &ServerError) -> &str {
     }
 }
 
-fn from_code(code: &str) -> Error {
+/// Returns the error for a code of Redis, or for one of ours.
+pub(super) fn from_code(code: &str) -> Error {
     let (kind, message) = match code {
         "NOAUTH" | "WRONGPASS" => (
             ErrorCode::AuthFailed,
@@ -143,8 +144,8 @@ fn wrapped_code(details: &str) -> &str {
 }
 
 /// Explains that the connection to `node` broke. Requests that were sent may have taken effect.
-pub(super) fn from_io(node: &Node, cause: &io::Error) -> Error {
-    failure::refused_by_tls(node, cause)
+pub(super) fn broken(node: &Node, cause: &io::Error) -> Error {
+    refused_by_tls(node, cause)
         .unwrap_or_else(|| lost().cause(cause))
         .outcome_unknown()
 }
@@ -164,14 +165,6 @@ pub(super) fn no_password_needed(error: &ServerError) -> bool {
     details.contains("without any password configured") || details.contains("no password is set")
 }
 
-/// Converts the refusal of a server that is the only one we know.
-pub(super) fn from_lone_server(error: &ServerError) -> Error {
-    match code_of(error) {
-        "MOVED" | "ASK" => from_code("CROSSSLOT"),
-        _ => from_server(error),
-    }
-}
-
 /// Converts the refusal of a server that was asked about its cluster.
 pub(super) fn not_a_cluster(error: &ServerError) -> Error {
     if error.code() == "ERR" {
@@ -185,11 +178,6 @@ pub(super) fn not_a_cluster(error: &ServerError) -> Error {
 
 pub(super) fn silent() -> Error {
     Error::timeout("The Redis server did not answer in time (operationTimeoutMs)")
-}
-
-/// The same for a client of the program.
-pub(super) fn silent_client() -> Error {
-    Error::timeout("The Redis client did not answer in time (operationTimeoutMs)")
 }
 
 pub(super) fn closed() -> Error {
@@ -209,6 +197,71 @@ pub(crate) fn server_error(line: &str) -> Error {
         Ok(redis::Value::ServerError(error)) => from_server(&error),
         _ => unexpected_reply(),
     }
+}
+
+const SETTINGS: Settings = Settings {
+    use_tls: "Use a rediss: URL or the option tls",
+    use_no_tls: "Use a redis: URL without the option tls",
+    trust_authority: "Pass the certificate of its authority as tls.ca",
+    expect_name: "Connect by the name in its certificate, or pass that as tls.servername",
+    present_certificate: "If it wants a client certificate, pass tls.cert and tls.key",
+};
+
+/// Explains why there is no connection. `tls` says whether TLS was in use at this stage.
+pub(super) fn cannot_connect(node: &Node, tls: bool, reason: Reason) -> Error {
+    let peer = Peer {
+        name: &format!("the Redis server at {node}"),
+        tls,
+        settings: &SETTINGS,
+    };
+    peer.error(reason)
+}
+
+/// Explains an error of the system or of rustls while connecting.
+pub(super) fn unreachable(node: &Node, tls: bool, cause: &io::Error) -> Error {
+    cannot_connect(node, tls, Reason::of(cause)).cause(cause)
+}
+
+/// Explains an error of TLS that came in place of the server's first answer: with TLS 1.3 a server
+/// refuses the client only after the handshake. None if the error is of another kind.
+fn refused_by_tls(node: &Node, cause: &io::Error) -> Option<Error> {
+    let reason = Reason::of(cause);
+    let is_tls = matches!(
+        reason,
+        Reason::Certificate(_) | Reason::RefusedTls | Reason::NoCommonTls
+    );
+    is_tls.then(|| unreachable(node, true, cause))
+}
+
+/// Explains why the greeting of a connected server failed. The outcome is known, because a greeting
+/// changes nothing.
+pub(super) fn while_greeting(node: &Node, tls: bool, error: Error) -> Error {
+    let explained = match error.code {
+        _ if error.message.contains(&node.to_string()) => error,
+        ErrorCode::ServiceUnavailable if error.outcome_unknown => {
+            let reason = if tls { Reason::HungUp } else { Reason::Closed };
+            Error {
+                message: cannot_connect(node, false, reason).message,
+                ..error
+            }
+        }
+        ErrorCode::NetworkTimeout => Error {
+            message: cannot_connect(node, false, Reason::Silent).message,
+            ..error
+        },
+        // The server itself said what is wrong.
+        _ => and_says(error, &format!("The server is at {node}")),
+    };
+    Error {
+        outcome_unknown: false,
+        ..explained
+    }
+}
+
+/// Explains why none of several nodes could help. `error` is that of one of them.
+pub(super) fn of_all(nodes: &[Node], error: Error) -> Error {
+    let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    and_says(error, &format!("Tried: {}", names.join(", ")))
 }
 
 #[cfg(test)]

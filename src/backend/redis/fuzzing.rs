@@ -4,6 +4,7 @@ use redis::Value;
 
 use super::config::{Node, RedisConfig};
 use super::connection::resp;
+use super::format::keys::Keyspace;
 use super::format::layout::Layout;
 use super::format::reply;
 use super::servers::cluster::Cluster;
@@ -37,7 +38,7 @@ pub fn found(value: Value) -> Result<Option<LockRecord>> {
 }
 
 pub fn page(value: Value, prefix: &str) -> Result<Page> {
-    reply::page(value, &Layout::new(prefix, false, "")?)
+    reply::page(value, &Keyspace::new(prefix, "")?)
 }
 
 pub fn yes_or_no(value: Value) -> Result<bool> {
@@ -45,7 +46,7 @@ pub fn yes_or_no(value: Value) -> Result<bool> {
 }
 
 pub fn text(value: Value) -> Result<String> {
-    reply::text(value)
+    reply::read(value)
 }
 
 pub fn server_error(line: &str) -> Error {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use super::backend::RedisBackend;
+use super::format::keys::separator;
 use super::format::layout::Layout;
 use super::format::reply;
 use super::format::scripts;
@@ -64,43 +65,31 @@ fn judge(own: &BTreeSet<String>, found: BTreeSet<String>, is_all: bool) -> Findi
     let all = &found | own;
     let mut pairs = pairs(&all);
     pairs.sort_by_key(|(outer, inner)| !own.contains(*outer) && !own.contains(*inner));
-    if pairs.is_empty() {
-        let sampled = if is_all {
-            ""
-        } else {
-            " in a sample of the keys"
-        };
-        return Finding::ok(NAME, format!("none{sampled} contains another"));
+    let named = |(outer, inner): &(&str, &str)| format!("\"{outer}\" contains \"{inner}\"");
+    let named: Vec<String> = pairs.iter().take(MAX_NAMED).map(named).collect();
+    let named = named.join(", ");
+    match pairs.len() {
+        0 if is_all => Finding::ok(NAME, "none contains another"),
+        0 => Finding::ok(NAME, "none in a sample of the keys contains another"),
+        1..=MAX_NAMED => Finding::ok(NAME, named).warning(ADVICE),
+        more => {
+            let more = more - MAX_NAMED;
+            Finding::ok(NAME, format!("{named}, and {more} more")).warning(ADVICE)
+        }
     }
-    let named: Vec<String> = pairs
-        .iter()
-        .take(MAX_NAMED)
-        .map(|(outer, inner)| format!("\"{outer}\" contains \"{inner}\""))
-        .collect();
-    let more = match pairs.len().saturating_sub(MAX_NAMED) {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
-    Finding::ok(NAME, format!("{}{more}", named.join(", "))).warning(ADVICE)
 }
 
 /// Returns each prefix that another one continues after a colon, with the first one that does.
 fn pairs(prefixes: &BTreeSet<String>) -> Vec<(&str, &str)> {
-    let contained = |outer: &String| {
-        // An empty prefix is not followed by a colon.
-        let start = if outer.is_empty() {
-            String::new()
-        } else {
-            format!("{outer}:")
-        };
-        prefixes
-            .range::<str, _>((Excluded(start.as_str()), Unbounded))
-            .next()
-            .filter(|inner| inner.starts_with(&start))
+    let pair = |outer: &'_ String| {
+        let start = format!("{outer}{}", separator(outer));
+        let after = (Excluded(start.as_str()), Unbounded);
+        let inner = prefixes.range::<str, _>(after).next()?;
+        inner.starts_with(&start).then_some(inner)
     };
-    prefixes
-        .iter()
-        .filter_map(|outer| Some((outer.as_str(), contained(outer)?.as_str())))
+    let outer = prefixes.iter();
+    outer
+        .filter_map(|outer| Some((outer.as_str(), pair(outer)?.as_str())))
         .collect()
 }
 

@@ -20,8 +20,9 @@ impl Shard {
         call: &Call<'_>,
         mut refused: Option<(Arc<Server>, ServerError)>,
     ) -> Result<Value> {
-        let give_up = Instant::now() + self.route.connect_timeout;
-        let mut backoff = Backoff::new(self.route.connect_timeout);
+        let patience = self.route.dialer.connect_timeout;
+        let give_up = Instant::now() + patience;
+        let mut backoff = Backoff::new(patience);
         let mut was_moved = false;
         let mut refusal: Option<Error> = None;
         loop {
@@ -29,22 +30,12 @@ impl Shard {
                 Some(refused) => refused,
                 None => {
                     let server = self.server(give_up, refusal.as_ref()).await?;
-                    let answer = match server.background.call(call).await? {
-                        Some(answer) => answer,
-                        None => server.background.call_with_text(call).await?,
-                    };
-                    match answer {
+                    match server.background.call(call).await? {
                         Value::ServerError(error) => (server, error),
                         value => return Ok(value),
                     }
                 }
             };
-            if error::code_of(&error) == "NOSCRIPT" {
-                match server.background.call_with_text(call).await? {
-                    Value::ServerError(other) => error = other,
-                    value => return Ok(value),
-                }
-            }
             if error::code_of(&error) == "ASK" && self.route.topology.can_change() {
                 match self.ask_elsewhere(call, &error).await? {
                     Some(Value::ServerError(other)) => error = other,
@@ -56,7 +47,7 @@ impl Shard {
             let leave = || self.leave(|current| Arc::ptr_eq(current, &server));
             match code {
                 "MOVED" | "ASK" if !self.route.topology.can_change() => {
-                    return Err(error::from_lone_server(&error));
+                    return Err(error::from_code("CROSSSLOT"));
                 }
                 "MOVED" => {
                     self.route.note_move(&error);
@@ -68,10 +59,7 @@ impl Shard {
                 _ => return Err(error::from_server(&error)),
             }
             if Instant::now() >= give_up {
-                return Err(gave_up(
-                    error::from_server(&error),
-                    self.route.connect_timeout,
-                ));
+                return Err(gave_up(error::from_server(&error), patience));
             }
             refusal = Some(error::from_server(&error));
             // Only the first redirection is followed at once. Any other retry waits.

@@ -53,8 +53,6 @@ pub(crate) enum Request<'a> {
     Command(&'a [&'a [u8]]),
     /// Carries the script's hash if the server knows the script. May share a script with others.
     Script(&'a Call<'a>),
-    /// Carries the script's text, which the server then remembers.
-    ScriptText(&'a Call<'a>),
 }
 
 /// The answer is None if the request shared a script with others and the server refused that script:
@@ -84,7 +82,6 @@ impl Connection {
         event_loop: Option<Arc<dyn EventLoop>>,
         settings: Settings,
     ) -> Self {
-        let is_on_tokio = event_loop.is_none();
         let reactor = event_loop.unwrap_or_else(|| Arc::new(IoThreads::new(socket.stream())));
         let pushes = settings
             .gets_pushes
@@ -106,7 +103,6 @@ impl Connection {
                 pipeline: Mutex::new(Pipeline::new(
                     socket,
                     ticker,
-                    is_on_tokio,
                     settings.shares_scripts,
                     pushes,
                 )),
@@ -135,16 +131,21 @@ impl Connection {
             .ok_or_else(error::not_redis)
     }
 
-    /// Like `ask`, for a script. None as in [`Answer`].
-    pub(crate) async fn call(&self, call: &Call<'_>) -> Result<Option<Value>> {
-        self.answer(&Request::Script(call)).await
+    /// Like `ask`, for a script.
+    pub(crate) async fn call(&self, call: &Call<'_>) -> Result<Value> {
+        match self.answer(&Request::Script(call)).await? {
+            Some(answer) if !is_unknown_script(&answer) => Ok(answer),
+            _ => self.call_with_text(call).await,
+        }
     }
 
-    /// Like `ask`, for a script that the server may not know.
+    /// Like `call`, for a script that the server does not know, or that was not run.
     pub(crate) async fn call_with_text(&self, call: &Call<'_>) -> Result<Value> {
-        self.answer(&Request::ScriptText(call))
-            .await?
-            .ok_or_else(error::not_redis)
+        let keys = call.keys.len().to_string();
+        let words = ["EVAL", call.script.text, &keys];
+        let words = words.iter().chain(call.keys).chain(call.args);
+        let words: Vec<&[u8]> = words.map(|word| word.as_bytes()).collect();
+        self.ask(&words).await
     }
 
     async fn answer(&self, request: &Request<'_>) -> Result<Option<Value>> {
@@ -204,6 +205,11 @@ impl Connection {
         }
         self.end();
     }
+}
+
+/// Returns whether the server has forgotten the script, and so did nothing.
+pub(super) fn is_unknown_script(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error::code_of(error) == "NOSCRIPT")
 }
 
 impl Drop for Connection {

@@ -9,10 +9,10 @@ use redis::{PushInfo, Value};
 use tokio::sync::{broadcast, oneshot};
 
 use super::shared_script::{self, SharedScript};
-use super::{Answer, Request, resp};
+use super::{Answer, Request, is_unknown_script, resp};
 use crate::backend::redis::config::Node;
 use crate::backend::redis::error;
-use crate::backend::redis::format::scripts::{Call, Script};
+use crate::backend::redis::format::scripts::Script;
 use crate::error::{Error, Result};
 use crate::net::socket::{Socket, Stream};
 use crate::net::ticker::{Ticker, Ticking};
@@ -74,12 +74,12 @@ impl Pipeline {
     pub(super) fn new(
         socket: Socket,
         ticker: Ticker,
-        is_on_tokio: bool,
         shares_scripts: bool,
         pushes: Option<broadcast::Sender<PushInfo>>,
     ) -> Self {
+        let is_on_event_loop = matches!(&*socket.stream(), Stream::EventLoop(_));
         Self {
-            has_large_parts: is_on_tokio || socket.uses_tls(),
+            has_large_parts: !is_on_event_loop || socket.uses_tls(),
             socket,
             ticker,
             shares_scripts,
@@ -144,10 +144,9 @@ impl Pipeline {
                 self.close_shared_script();
                 match request {
                     Request::Command(command) => resp::write_command(&mut self.output, command),
-                    Request::Script(call) => self.add_script(call),
-                    Request::ScriptText(call) => {
-                        remember(&mut self.known, call.script);
-                        resp::write_call(&mut self.output, call, false);
+                    Request::Script(call) => {
+                        let is_known = remember(&mut self.known, call.script);
+                        resp::write_call(&mut self.output, call, is_known);
                     }
                 }
                 self.replies.push_back(1);
@@ -161,11 +160,6 @@ impl Pipeline {
             _ticking: self.ticker.start(),
         });
         answer
-    }
-
-    fn add_script(&mut self, call: &Call<'_>) {
-        let is_known = remember(&mut self.known, call.script);
-        resp::write_call(&mut self.output, call, is_known);
     }
 
     /// Moves the requests that share a script to `output`.
@@ -214,7 +208,7 @@ impl Pipeline {
             self.last_read = Instant::now();
             self.take_answers(answers)?;
         }
-        read.map_err(|cause| error::from_io(node, &cause))?;
+        read.map_err(|cause| error::broken(node, &cause))?;
         Ok(has_come)
     }
 
@@ -308,9 +302,4 @@ fn remember(known: &mut Vec<&'static Script>, script: &'static Script) -> bool {
         known.push(script);
     }
     is_known
-}
-
-/// Returns whether the server has forgotten the script.
-fn is_unknown_script(answer: &Value) -> bool {
-    matches!(answer, Value::ServerError(error) if error::code_of(error) == "NOSCRIPT")
 }

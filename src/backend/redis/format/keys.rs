@@ -82,17 +82,25 @@ impl Keyspace {
         format!("{}{INDEX}", self.start)
     }
 
+    /// What follows the start in the names of fence counters that are not shortened.
+    pub(crate) fn fence_start(&self) -> String {
+        format!("{FENCE}{}{}", self.prefix, separator(&self.prefix))
+    }
+
+    /// Whether the lock of the user's key `key` is stored under the start and `name`.
+    pub(crate) fn is_name_of(&self, name: &str, key: &str) -> bool {
+        let lock = Key::new(key).and_then(|key| self.lock_key(&key));
+        lock.is_ok_and(|lock| lock.strip_prefix(&self.start) == Some(name))
+    }
+
     /// The start of the names of all entries.
     pub(crate) fn start(&self) -> &str {
         &self.start
     }
 
-    fn outside(&self, key: String) -> String {
-        if self.outer.is_empty() {
-            key
-        } else {
-            format!("{}{key}", self.outer)
-        }
+    fn outside(&self, mut key: String) -> String {
+        key.insert_str(0, &self.outer);
+        key
     }
 }
 

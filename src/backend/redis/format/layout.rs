@@ -13,8 +13,6 @@ use crate::lock::{Key, LockId};
 pub(crate) struct Layout {
     /// The names of each shard: one shard, or one for each tag.
     spaces: Vec<Keyspace>,
-    prefix: String,
-    outer: String,
 }
 
 impl Layout {
@@ -28,32 +26,19 @@ impl Layout {
         } else {
             vec![Keyspace::new(&prefix, outer)?]
         };
-        Ok(Self {
-            spaces,
-            prefix,
-            outer: outer.to_owned(),
-        })
+        Ok(Self { spaces })
     }
 
     pub(crate) fn of_key(&self, key: &Key) -> (usize, &Keyspace) {
-        match &*self.spaces {
-            [space] => (0, space),
-            spaces => {
-                let shard = tag_of(key.as_str());
-                (shard, &spaces[shard])
-            }
-        }
+        let bits_of = self.lock_id_bits();
+        let shard = bits_of.map_or(0, |bits_of| bits_of(key));
+        (shard, &self.spaces[shard])
     }
 
     /// Returns the shard of a lock with this id. It may be wrong if another layout made the id.
     pub(crate) fn of_lock_id(&self, lock_id: LockId) -> (usize, &Keyspace) {
-        match &*self.spaces {
-            [space] => (0, space),
-            spaces => {
-                let shard = lock_id.spare_bits();
-                (shard, &spaces[shard])
-            }
-        }
+        let shard = lock_id.spare_bits() % self.spaces.len();
+        (shard, &self.spaces[shard])
     }
 
     /// Computes the number of a key's tag, which lockIds carry if this layout has several tags.
@@ -69,28 +54,6 @@ impl Layout {
     pub(crate) fn slots(&self) -> Vec<u16> {
         let slot = |space: &Keyspace| slot_of(space.start());
         self.spaces.iter().map(slot).collect()
-    }
-
-    /// Returns the common start of the names in all shards.
-    fn start(&self) -> String {
-        format!("{}{}{}", self.outer, self.prefix, separator(&self.prefix))
-    }
-
-    /// Returns what follows [`start`](Self::start) in all names of a shard.
-    pub(crate) fn tail(&self, shard: &Keyspace) -> String {
-        shard.start()[self.start().len()..].to_owned()
-    }
-
-    /// Returns what follows the start and tail of a shard in the names of fence counters, before the
-    /// tail is repeated. Shortened names differ.
-    pub(crate) fn fence_start(&self) -> String {
-        format!("fence:{}{}", self.prefix, separator(&self.prefix))
-    }
-
-    /// Returns whether the lock of the user's key `key` is stored under the start and `name`.
-    pub(crate) fn is_name_of(&self, name: &str, key: &str) -> bool {
-        let lock = Key::new(key).and_then(|key| self.of_key(&key).1.lock_key(&key));
-        lock.is_ok_and(|lock| lock.strip_prefix(&self.start()) == Some(name))
     }
 }
 
@@ -181,7 +144,7 @@ mod tests {
             for one in [&names.lock, &names.fence, &names.index] {
                 prop_assert_eq!(slot_of(one), slot);
             }
-            prop_assert!(layout.is_name_of(&names.lock[layout.start().len()..], name.as_str()));
+            prop_assert!(space.is_name_of(&names.lock[space.start().len()..], name.as_str()));
         }
     }
 }

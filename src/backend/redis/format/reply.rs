@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{FromRedisValue, Value};
 use serde::Deserialize;
 
-use super::layout::Layout;
+use super::keys::Keyspace;
 use crate::backend::redis::error;
 use crate::backend::{
     AcquireOutcome, ExtendOutcome, Holder, LockRecord, Miss, Page, ReleaseOutcome,
@@ -126,13 +126,13 @@ fn record(json: &[u8]) -> Result<LockRecord> {
     })
 }
 
-/// Reads a page of a list. Skips what was stored under a lock's name and is none.
-pub(crate) fn page(reply: Value, layout: &Layout) -> Result<Page> {
+/// Reads a page of the list of a shard. Skips what was stored under a lock's name and is none.
+pub(crate) fn page(reply: Value, space: &Keyspace) -> Result<Page> {
     let (next, mut values) = scanned(reply)?;
     let mut locks = Vec::new();
     while let (Some(name), Some(stored)) = (values.next(), values.next()) {
         if let Ok(lock) = record(&stored)
-            && str::from_utf8(&name).is_ok_and(|name| layout.is_name_of(name, &lock.key))
+            && str::from_utf8(&name).is_ok_and(|name| space.is_name_of(name, &lock.key))
         {
             locks.push(lock);
         }
@@ -157,10 +157,6 @@ fn scanned(reply: Value) -> Result<(String, impl Iterator<Item = Vec<u8>>)> {
     Ok((next.ok_or_else(error::unexpected_reply)?, values))
 }
 
-pub(crate) fn text(reply: Value) -> Result<String> {
-    read(reply)
-}
-
 /// Returns the values of an array. Empty for any other reply.
 fn fields(reply: &Value) -> &[Value] {
     match reply {
@@ -182,7 +178,8 @@ fn number(reply: &Value) -> Option<i64> {
     }
 }
 
-fn read<T: FromRedisValue>(value: Value) -> Result<T> {
+/// Converts a value that must have this form.
+pub(crate) fn read<T: FromRedisValue>(value: Value) -> Result<T> {
     T::from_redis_value(value).map_err(|_| error::unexpected_reply())
 }
 

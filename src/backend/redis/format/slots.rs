@@ -1,5 +1,7 @@
 //! The slots of a cluster, and the tags over which locks are spread.
 
+use std::sync::LazyLock;
+
 /// The number of slots in every Redis Cluster.
 const SLOTS: u16 = 16384;
 
@@ -13,15 +15,8 @@ pub(crate) const TAGS: [&str; 16] = [
     "dd4", "eet", "ff0",
 ];
 
-const TAG_SLOTS: [u16; TAGS.len()] = {
-    let mut slots = [0; TAGS.len()];
-    let mut number = 0;
-    while number < TAGS.len() {
-        slots[number] = hash(TAGS[number].as_bytes());
-        number += 1;
-    }
-    slots
-};
+static TAG_SLOTS: LazyLock<[u16; TAGS.len()]> =
+    LazyLock::new(|| TAGS.map(|tag| hash(tag.as_bytes())));
 
 /// Returns the number of the tag for a user's key. It is the tag nearest to the slot of the key itself,
 /// so that a master's share of the keys is about its share of the slots.
@@ -46,31 +41,16 @@ pub(crate) fn hash_tag(key: &str) -> Option<&str> {
 }
 
 /// CRC-16/XMODEM.
-const fn hash(bytes: &[u8]) -> u16 {
+fn hash(bytes: &[u8]) -> u16 {
     let mut crc = 0;
-    let mut at = 0;
-    while at < bytes.len() {
-        crc = (crc << 8) ^ CRC_OF_BYTE[((crc >> 8) as u8 ^ bytes[at]) as usize];
-        at += 1;
+    for byte in bytes {
+        crc ^= u16::from(*byte) << 8;
+        for _ in 0..8 {
+            crc = (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 };
+        }
     }
     crc % SLOTS
 }
-
-const CRC_OF_BYTE: [u16; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < table.len() {
-        let mut crc = (byte as u16) << 8;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 };
-            bit += 1;
-        }
-        table[byte] = crc;
-        byte += 1;
-    }
-    table
-};
 
 #[cfg(test)]
 mod tests {

@@ -10,9 +10,10 @@ use tokio::time::{Instant, timeout};
 
 use super::dialer::Dialer;
 use super::server::Server;
-use super::topology::{Nat, first_answer, read};
+use super::topology::{Nat, first_answer};
 use crate::backend::redis::config::Node;
 use crate::backend::redis::error;
+use crate::backend::redis::format::reply::read;
 use crate::error::{Error, Result};
 
 /// How long a known owner is used without asking again.
@@ -52,18 +53,14 @@ impl Cluster {
     }
 
     /// Connects to the master that has this shard. The shards of one master share the connection.
-    pub(super) async fn connect(
-        &self,
-        shard: usize,
-        dialer: &Dialer,
-        limit: Duration,
-    ) -> Result<Arc<Server>> {
+    pub(super) async fn connect(&self, shard: usize, dialer: &Dialer) -> Result<Arc<Server>> {
         if let Some(node) = self.take_known_owner(shard)
-            && let Ok(Ok(server)) = timeout(limit, dialer.reach(&node)).await
+            && let Ok(Ok(server)) =
+                timeout(dialer.time_for_a_candidate(), dialer.reach(&node)).await
         {
             return Ok(server);
         }
-        let owner = self.owner(shard, dialer, limit).await?;
+        let owner = self.owner(shard, dialer).await?;
         dialer.reach(&owner).await
     }
 
@@ -90,15 +87,15 @@ impl Cluster {
         (since.elapsed() < OWNER_TTL).then_some(node)
     }
 
-    async fn owner(&self, shard: usize, dialer: &Dialer, limit: Duration) -> Result<Node> {
+    async fn owner(&self, shard: usize, dialer: &Dialer) -> Result<Node> {
         let _asking = self.asking.lock().await;
         // Another shard may have asked meanwhile.
         if let Some(node) = self.take_known_owner(shard) {
             return Ok(node);
         }
-        let candidates = self.candidates(dialer);
+        let candidates = self.candidates();
         let answers = candidates.iter().map(|node| self.ask(dialer, node));
-        let ranges = first_answer(&candidates, answers, limit).await?;
+        let ranges = first_answer(&candidates, answers, dialer).await?;
         let owner_of = |slot: &u16| {
             let range = ranges.iter().find(|range| range.slots.contains(slot))?;
             Some((range.master.clone(), Instant::now()))
@@ -117,14 +114,14 @@ impl Cluster {
         owner.map(|(node, _)| node).ok_or_else(no_owner)
     }
 
-    /// Returns the nodes to ask. Connected ones come first, because they answer at once, but in a random
-    /// order, because one that is cut off from the others may be wrong.
-    fn candidates(&self, dialer: &Dialer) -> Vec<Node> {
-        let mut candidates = dialer.connected();
+    /// Returns the nodes to ask. The last masters come first, because they are probably connected, but
+    /// in a random order, because one that is cut off from the others may be wrong.
+    fn candidates(&self) -> Vec<Node> {
+        let mut candidates = self.known.lock().masters.clone();
         candidates.shuffle(&mut rand::rng());
-        for node in self.known.lock().masters.iter().chain(&self.seeds) {
-            if !candidates.contains(node) {
-                candidates.push(node.clone());
+        for seed in &self.seeds {
+            if !candidates.contains(seed) {
+                candidates.push(seed.clone());
             }
         }
         candidates
@@ -140,22 +137,18 @@ impl Cluster {
 
     pub(crate) fn ranges(&self, asked: &Node, map: Value) -> Result<Vec<Range>> {
         let ranges: Vec<Vec<Value>> = read(map)?;
-        ranges
-            .into_iter()
-            .map(|range| self.range(asked, range))
-            .collect()
+        let ranges = ranges.iter().map(|range| self.range(asked, range));
+        ranges.collect()
     }
 
-    fn range(&self, asked: &Node, range: Vec<Value>) -> Result<Range> {
-        let mut fields = range.into_iter();
-        let (Some(first), Some(last), Some(Value::Array(master))) =
-            (fields.next(), fields.next(), fields.next())
-        else {
+    fn range(&self, asked: &Node, range: &[Value]) -> Result<Range> {
+        let [first, last, Value::Array(master), ..] = range else {
             return Err(error::unexpected_reply());
         };
-        let mut master = master.into_iter();
-        let host: Option<String> = read(master.next().unwrap_or(Value::Nil))?;
-        let port: u16 = read(master.next().unwrap_or(Value::Nil))?;
+        let [host, port, ..] = &**master else {
+            return Err(error::unexpected_reply());
+        };
+        let (host, port): (Option<String>, u16) = (read(host.clone())?, read(port.clone())?);
         // A node that does not know its own address means the one at which it was reached.
         let master = match (host.as_deref(), asked) {
             (None | Some("" | "?"), Node::Tcp { host, .. }) => Node::tcp(host, port),
@@ -163,7 +156,7 @@ impl Cluster {
             (Some(host), _) => self.nat.node(host, port),
         };
         Ok(Range {
-            slots: read(first)?..=read(last)?,
+            slots: read(first.clone())?..=read(last.clone())?,
             master,
         })
     }

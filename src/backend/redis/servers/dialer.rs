@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -12,7 +13,6 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::failure;
 use super::server::{Pool, Server};
 use crate::backend::Warnings;
 use crate::backend::credentials::CredentialsProvider;
@@ -34,7 +34,11 @@ pub(crate) struct Dialer {
     pub(crate) login: Login,
     pub(crate) tls: Option<Tls>,
     pub(crate) family: Option<u8>,
+    /// The limit of the time in which a server must be found and connected.
+    pub(crate) connect_timeout: Duration,
     pub(crate) operation_timeout: Duration,
+    /// Serves the second connection to a [`Server`], for requests of JavaScript.
+    pub(crate) event_loop: Option<Arc<dyn EventLoop>>,
     /// Whether the server shall report changes of the keys that a connection reads.
     pub(crate) tracks: bool,
     /// Whether requests may share a script.
@@ -70,6 +74,7 @@ impl Dialer {
     pub(crate) fn for_tracking(&self) -> Self {
         Self {
             tracks: true,
+            event_loop: None,
             pool: Arc::default(),
             ..self.for_another()
         }
@@ -98,11 +103,11 @@ impl Dialer {
             if self.is_tls_port(node).await {
                 return Err(Error {
                     cause: error.cause,
-                    ..failure::cannot_connect(node, false, Reason::SpeaksTls)
+                    ..error::cannot_connect(node, false, Reason::SpeaksTls)
                 });
             }
         }
-        Err(failure::while_greeting(node, self.tls.is_some(), error))
+        Err(error::while_greeting(node, self.tls.is_some(), error))
     }
 
     /// Like `dial`, but shares the connections with all shards that are on this server.
@@ -110,11 +115,6 @@ impl Dialer {
         // Another shard may be dialling the server already.
         self.enter(node, Stage::Connecting);
         self.pool.get(self, node).await
-    }
-
-    /// Returns the addresses of the servers that are connected.
-    pub(crate) fn connected(&self) -> Vec<Node> {
-        self.pool.connected()
     }
 
     /// Explains why dialling takes so long. None if nothing is being dialled.
@@ -126,7 +126,12 @@ impl Dialer {
             Stage::Greeting => (false, Reason::Silent),
             Stage::HungUp => (false, Reason::Closed),
         };
-        Some(failure::cannot_connect(node, tls, reason).cause("timed out"))
+        Some(error::cannot_connect(node, tls, reason).cause("timed out"))
+    }
+
+    /// If several servers can tell the way, a dead one must leave time for the others.
+    pub(super) fn time_for_a_candidate(&self) -> Duration {
+        self.connect_timeout / 3
     }
 
     pub(crate) fn timed_out(&self) -> Error {
@@ -147,7 +152,7 @@ impl Dialer {
         event_loop: Option<Arc<dyn EventLoop>>,
     ) -> Result<Connection> {
         self.enter(node, Stage::Connecting);
-        let unreachable = |cause| failure::from_io(node, false, &cause);
+        let unreachable = |cause| error::unreachable(node, false, &cause);
         let (stream, tls) = match node {
             Node::Tcp { host, port } => {
                 let stream = self.connect_tcp(node, host, *port).await?;
@@ -167,7 +172,10 @@ impl Dialer {
                 (Stream::Unix(stream.map_err(unreachable)?), None)
             }
             #[cfg(not(unix))]
-            Node::Unix { .. } => return Err(no_unix_sockets()),
+            Node::Unix { .. } => {
+                let message = "Unix sockets are not available on this system";
+                return Err(Error::invalid_argument(message));
+            }
         };
         let stream = match event_loop {
             Some(_) => stream.for_event_loop().map_err(unreachable)?,
@@ -199,40 +207,33 @@ impl Dialer {
             biased;
             done = handshake => done,
             () = without_tls => {
-                return Err(failure::cannot_connect(node, true, Reason::SpeaksNoTls));
+                return Err(error::cannot_connect(node, true, Reason::SpeaksNoTls));
             }
         };
-        done.map_err(|_| failure::cannot_connect(node, true, Reason::Silent))?
-            .map_err(|cause| failure::from_io(node, true, &cause))
+        done.map_err(|_| error::cannot_connect(node, true, Reason::Silent))?
+            .map_err(|cause| error::unreachable(node, true, &cause))
     }
 
     async fn connect_tcp(&self, node: &Node, host: &str, port: u16) -> Result<TcpStream> {
-        let unreachable = |cause| failure::from_io(node, false, &cause);
+        let unreachable = |cause| error::unreachable(node, false, &cause);
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let addresses = tokio::net::lookup_host((host, port))
             .await
             .map_err(|cause| {
-                failure::cannot_connect(node, false, Reason::HostNotFound).cause(cause)
+                error::cannot_connect(node, false, Reason::HostNotFound).cause(cause)
             })?;
-        let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        for address in addresses {
-            let wanted = match self.family {
-                Some(4) => address.is_ipv4(),
-                Some(6) => address.is_ipv6(),
-                _ => true,
-            };
-            if !wanted {
-                continue;
-            }
-            match TcpStream::connect(address).await {
-                Ok(stream) => {
-                    stream.set_nodelay(true).map_err(unreachable)?;
-                    return Ok(stream);
-                }
-                Err(cause) => failure = cause,
-            }
+        let is_wanted = |address: &SocketAddr| match self.family {
+            Some(4) => address.is_ipv4(),
+            Some(6) => address.is_ipv6(),
+            _ => true,
+        };
+        let addresses: Vec<SocketAddr> = addresses.filter(is_wanted).collect();
+        if addresses.is_empty() {
+            return Err(unreachable(io::ErrorKind::AddrNotAvailable.into()));
         }
-        Err(unreachable(failure))
+        let stream = TcpStream::connect(&*addresses).await.map_err(unreachable)?;
+        stream.set_nodelay(true).map_err(unreachable)?;
+        Ok(stream)
     }
 
     /// Returns whether a server that did not understand the greeting speaks TLS.
@@ -258,9 +259,4 @@ impl Dialer {
         }
         pending().await
     }
-}
-
-#[cfg(not(unix))]
-fn no_unix_sockets() -> Error {
-    Error::invalid_argument("Unix sockets are not available on this system")
 }

@@ -8,7 +8,7 @@ use super::dialer::Dialer;
 use crate::backend::redis::config::Login;
 use crate::backend::redis::connection::Connection;
 use crate::backend::redis::error;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{ErrorCode, Result};
 
 impl Dialer {
     pub(super) async fn greet(&self, connection: &Connection) -> Result<()> {
@@ -35,17 +35,18 @@ impl Dialer {
             auth.push(password.as_bytes());
             match connection.ask(&auth).await? {
                 Value::ServerError(error) if error::no_password_needed(&error) => {
-                    self.warn_of_needless_password();
+                    if !self.warned.swap(true, Ordering::Relaxed) {
+                        let warning =
+                            "The Redis server does not require a password, but one was given";
+                        self.warnings.warn(warning);
+                    }
                 }
                 Value::ServerError(refused) => {
-                    let error = error::from_server(&refused);
-                    return Err(match error.code {
-                        ErrorCode::Internal => Error {
-                            code: ErrorCode::AuthFailed,
-                            ..error
-                        },
-                        _ => error,
-                    });
+                    let mut error = error::from_server(&refused);
+                    if error.code == ErrorCode::Internal {
+                        error.code = ErrorCode::AuthFailed;
+                    }
+                    return Err(error);
                 }
                 _ => {}
             }
@@ -69,13 +70,6 @@ impl Dialer {
             track(connection).await?;
         }
         Ok(())
-    }
-
-    fn warn_of_needless_password(&self) {
-        if !self.warned.swap(true, Ordering::Relaxed) {
-            self.warnings
-                .warn("The Redis server does not require a password, but one was given");
-        }
     }
 }
 

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use redis::{FromRedisValue, Value};
+use redis::Value;
 use tokio::time::{sleep, timeout};
 
 use super::cluster::Cluster;
 use super::dialer::Dialer;
-use super::failure;
 use super::server::Server;
 use crate::backend::redis::config::{Deployment, Node};
 use crate::backend::redis::connection::Connection;
 use crate::backend::redis::error;
+use crate::backend::redis::format::reply::read;
 use crate::backend::tls::Tls;
 use crate::backend::unreachable::Reason;
 use crate::error::{Error, ErrorCode, Result};
@@ -81,16 +81,10 @@ impl Topology {
         !matches!(self, Self::Server(_))
     }
 
-    /// Connects to the server that has this shard. `limit` is the time for each server that is asked
-    /// for the address.
-    pub(crate) async fn connect(
-        &self,
-        shard: usize,
-        dialer: &Dialer,
-        limit: Duration,
-    ) -> Result<Arc<Server>> {
+    /// Connects to the server that has this shard.
+    pub(crate) async fn connect(&self, shard: usize, dialer: &Dialer) -> Result<Arc<Server>> {
         match self {
-            Self::Server(node) => dialer.dial(node).await.map(Server::new),
+            Self::Server(node) => Ok(Server::new(dialer.dial(node).await?, dialer)),
             Self::Sentinel {
                 sentinels,
                 name,
@@ -100,30 +94,12 @@ impl Topology {
                 let answers = sentinels
                     .iter()
                     .map(|sentinel| master_of(to_sentinel, sentinel, name, nat));
-                let master = first_answer(sentinels, answers, limit).await?;
+                let master = first_answer(sentinels, answers, dialer).await?;
                 let connection = dialer.dial(&master).await?;
                 expect_master(&master, &connection).await?;
-                Ok(Server::new(connection))
+                Ok(Server::new(connection, dialer))
             }
-            Self::Cluster(cluster) => cluster.connect(shard, dialer, limit).await,
-        }
-    }
-
-    /// Notes that this shard is at `address` now, as a server of the cluster said.
-    pub(crate) fn moved(&self, shard: usize, address: &str) {
-        if let Self::Cluster(cluster) = self {
-            cluster.moved(shard, address);
-        }
-    }
-
-    /// Connects to a server to which a slot is being moved.
-    pub(crate) async fn connect_to(&self, dialer: &Dialer, address: &str) -> Result<Connection> {
-        match self {
-            Self::Cluster(cluster) => match cluster.node(address) {
-                Some(node) => dialer.dial(&node).await,
-                None => Err(error::unexpected_reply()),
-            },
-            _ => Err(error::unexpected_reply()),
+            Self::Cluster(cluster) => cluster.connect(shard, dialer).await,
         }
     }
 }
@@ -133,8 +109,9 @@ impl Topology {
 pub(super) async fn first_answer<T>(
     nodes: &[Node],
     answers: impl Iterator<Item = impl Future<Output = Result<T>>>,
-    limit: Duration,
+    dialer: &Dialer,
 ) -> Result<T> {
+    let limit = dialer.time_for_a_candidate();
     let mut failure: Option<Error> = None;
     let mut next = nodes.iter().zip(answers);
     let mut asked = FuturesUnordered::new();
@@ -142,7 +119,7 @@ pub(super) async fn first_answer<T>(
         let more = next.next();
         let is_last = more.is_none();
         asked.extend(more.map(|(node, answer)| async move {
-            let late = || Err(failure::cannot_connect(node, false, Reason::TimedOut));
+            let late = || Err(error::cannot_connect(node, false, Reason::TimedOut));
             timeout(limit, answer).await.unwrap_or_else(|_| late())
         }));
         let error = tokio::select! {
@@ -158,7 +135,7 @@ pub(super) async fn first_answer<T>(
         }
     }
     let failure = failure.unwrap_or_else(|| Error::unavailable("No Redis server is known"));
-    Err(failure::of_all(nodes, failure))
+    Err(error::of_all(nodes, failure))
 }
 
 async fn master_of(dialer: &Dialer, sentinel: &Node, name: &str, nat: &Nat) -> Result<Node> {
@@ -193,8 +170,4 @@ async fn expect_master(master: &Node, connection: &Connection) -> Result<()> {
         },
         _ => Err(error::unexpected_reply()),
     }
-}
-
-pub(super) fn read<T: FromRedisValue>(value: Value) -> Result<T> {
-    T::from_redis_value(value).map_err(|_| error::unexpected_reply())
 }

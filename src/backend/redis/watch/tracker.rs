@@ -28,26 +28,21 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 6
 /// A connection that lasted this long starts the back-off anew.
 const STEADY_AFTER: Duration = Duration::from_secs(5);
 
-struct Tracked {
-    server: Arc<Server>,
-    pushes: Receiver<PushInfo>,
-}
-
 pub(super) async fn run(shared: Arc<Shared>) {
     shared.closed.run_until_cancelled(track(&shared)).await;
 }
 
 /// Reconnects until nobody watches any more.
 async fn track(shared: &Shared) {
-    let mut backoff = Backoff::new(shared.route.connect_timeout);
+    let mut backoff = Backoff::new(shared.route.dialer.connect_timeout);
     loop {
         match connect(shared).await {
-            Ok(tracked) => {
+            Ok((server, pushes)) => {
                 let connected_at = Instant::now();
-                tracked.serve(shared).await;
+                serve(shared, &server.background, pushes).await;
                 shared.state.lock().keys.lose_connection();
                 if connected_at.elapsed() >= STEADY_AFTER {
-                    backoff = Backoff::new(shared.route.connect_timeout);
+                    backoff = Backoff::new(shared.route.dialer.connect_timeout);
                 }
             }
             Err(error) if is_temporary(&error) => {}
@@ -63,10 +58,10 @@ async fn track(shared: &Shared) {
     }
 }
 
-async fn connect(shared: &Shared) -> Result<Tracked> {
+async fn connect(shared: &Shared) -> Result<(Arc<Server>, Receiver<PushInfo>)> {
     let server = shared.route.connect().await?;
     let pushes = server.background.pushes().ok_or_else(error::lost)?;
-    Ok(Tracked { server, pushes })
+    Ok((server, pushes))
 }
 
 fn is_temporary(error: &Error) -> bool {
@@ -87,48 +82,43 @@ fn report_polling(shared: &Shared, error: &Error) {
     }
 }
 
-impl Tracked {
-    /// Returns when the connection is lost, or when it has not been needed for a while.
-    async fn serve(mut self, shared: &Shared) {
-        let Self { server, pushes } = &mut self;
-        let connection = &server.background;
-        let over = connection.over();
-        let mut alive = std::pin::pin!(ping_until_silent(connection));
-        let mut reads = FuturesUnordered::new();
-        let mut idle_since = None;
-        loop {
-            let is_idle = {
-                let keys = &mut shared.state.lock().keys;
-                let new_reads = keys.start_reads().into_iter();
-                reads.extend(new_reads.map(|read| get(connection, read)));
-                keys.is_empty()
-            };
-            idle_since = is_idle.then(|| idle_since.unwrap_or_else(Instant::now));
-            let idle_until = idle_since.unwrap_or_else(Instant::now) + IDLE_LIMIT;
-            tokio::select! {
-                () = over.cancelled() => return,
-                () = &mut alive => return,
-                () = sleep_until(idle_until), if is_idle => return,
-                () = shared.watches_changed.notified() => {}
-                push = pushes.recv() => match push {
-                    Ok(push) => apply_invalidation(&mut shared.state.lock().keys, &push),
-                    Err(RecvError::Lagged(_)) => shared.state.lock().keys.invalidate_all(),
-                    Err(RecvError::Closed) => return,
-                },
-                Some((read, answer)) = reads.next() => {
-                    let Ok(is_free) = is_free(shared, answer) else {
-                        return;
-                    };
-                    let wake_up = shared.state.lock().keys.finish_read(&read, is_free);
-                    if let Some(wake_up) = wake_up {
-                        wake_up.send();
-                    }
+/// Returns when the connection is lost, or when it has not been needed for a while.
+async fn serve(shared: &Shared, connection: &Connection, mut pushes: Receiver<PushInfo>) {
+    let over = connection.over();
+    let mut alive = std::pin::pin!(ping_until_silent(connection));
+    let mut reads = FuturesUnordered::new();
+    let mut idle_since = None;
+    loop {
+        let is_idle = {
+            let keys = &mut shared.state.lock().keys;
+            let new_reads = keys.start_reads().into_iter();
+            reads.extend(new_reads.map(|read| get(connection, read)));
+            keys.is_empty()
+        };
+        idle_since = is_idle.then(|| idle_since.unwrap_or_else(Instant::now));
+        let idle_until = idle_since.unwrap_or_else(Instant::now) + IDLE_LIMIT;
+        tokio::select! {
+            () = over.cancelled() => return,
+            () = &mut alive => return,
+            () = sleep_until(idle_until), if is_idle => return,
+            () = shared.watches_changed.notified() => {}
+            push = pushes.recv() => match push {
+                Ok(push) => apply_invalidation(&mut shared.state.lock().keys, &push),
+                Err(RecvError::Lagged(_)) => shared.state.lock().keys.invalidate_all(),
+                Err(RecvError::Closed) => return,
+            },
+            Some((read, answer)) = reads.next() => {
+                let Ok(is_free) = is_free(shared, answer) else {
+                    return;
+                };
+                let wake_up = shared.state.lock().keys.finish_read(&read, is_free);
+                if let Some(wake_up) = wake_up {
+                    wake_up.send();
                 }
             }
         }
     }
 }
-
 /// Returns when the server no longer answers.
 async fn ping_until_silent(connection: &Connection) {
     loop {
@@ -171,16 +161,14 @@ fn apply_invalidation(keys: &mut WatchedKeys, push: &PushInfo) {
         return;
     }
     for value in &push.data {
-        match value {
-            Value::Nil => keys.invalidate_all(),
-            Value::Array(changed) => {
-                for key in changed {
-                    if let Value::BulkString(key) = key {
-                        keys.invalidate(key);
-                    }
-                }
+        let Value::Array(changed) = value else {
+            keys.invalidate_all();
+            continue;
+        };
+        for key in changed {
+            if let Value::BulkString(key) = key {
+                keys.invalidate(key);
             }
-            _ => {}
         }
     }
 }

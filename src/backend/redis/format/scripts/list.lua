@@ -1,11 +1,9 @@
 -- Reads some of the live locks of a shard. Visits and returns only a limited number of names, because
 -- other clients wait meanwhile. What it returns may be something else that only looks like a lock.
 -- KEYS: the start of the names in the shard
--- ARGV: cursor, what follows that start in the names of fence counters, the number of locks wanted.
--- In a cluster also the tail with which this shard's start ends, and the tails of all shards.
+-- ARGV: cursor, what follows that start in the names of fence counters, the number of locks wanted
 -- Returns {the next cursor, name, stored data, name, stored data, …}. The cursor is 0 at the end. The
--- names lack the start that all shards share.
--- A server that has several shards lists all of them at once, when it is asked for the first one.
+-- names lack the start.
 
 -- The number of names in a batch, and of batches: most names of a server may not be ours.
 local BATCH, MAX_BATCHES = 100, 10
@@ -14,45 +12,25 @@ local MAX_KEY_BYTES = 512
 -- Longer than the data of any lock. Longer data is cut off, and then is not a lock.
 local MAX_BYTES = 4096
 
-local own = ARGV[4] or ''
-local start = string.sub(KEYS[1], 1, #KEYS[1] - #own)
-local here = {[own] = true}
-local before_own = true
-for shard = 5, #ARGV do
-  local tail = ARGV[shard]
-  if tail == own then
-    before_own = false
-  else
-    -- This fails if another server has the shard.
-    local answer = redis.pcall('GET', start .. tail)
-    if type(answer) ~= 'table' then
-      if before_own and ARGV[1] == '0' then return {'0'} end
-      here[tail] = true
-    end
-  end
-end
-
-local pattern = string.gsub(start, '[*?%[\\]', '\\%0') .. '*'
-local function is_lock(name, counter)
+local function is_lock(name)
   return #name <= MAX_KEY_BYTES
-    and string.sub(name, 1, #counter) ~= counter
+    and string.sub(name, 1, #ARGV[2]) ~= ARGV[2]
     and (#name ~= 25 or string.sub(name, 1, 3) ~= 'id:')
 end
 
+local pattern = string.gsub(KEYS[1], '[*?%[\\]', '\\%0') .. '*'
 local found, bytes, limit = {ARGV[1]}, 0, tonumber(ARGV[3])
 local oldest = now_ms() - TOLERANCE_MS
 for _ = 1, MAX_BATCHES do
   local page = redis.call('SCAN', found[1], 'MATCH', pattern, 'COUNT', BATCH)
   found[1] = page[1]
   for _, name in ipairs(page[2]) do
-    local tail = string.sub(name, #start + 1, #KEYS[1])
     local short = string.sub(name, #KEYS[1] + 1)
     -- This fails if the value is of another type.
-    local stored = here[tail] and is_lock(short, ARGV[2] .. tail)
-      and redis.pcall('GETRANGE', name, 0, MAX_BYTES - 1)
+    local stored = is_lock(short) and redis.pcall('GETRANGE', name, 0, MAX_BYTES - 1)
     local expires = type(stored) == 'string' and read(stored)
     if expires and expires > oldest then
-      found[#found + 1] = tail .. short
+      found[#found + 1] = short
       found[#found + 1] = stored
       bytes = bytes + #name + #stored
     end
