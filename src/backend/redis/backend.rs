@@ -86,7 +86,7 @@ impl RedisBackend {
     ) -> Result<Value> {
         let call = Call { script, keys, args };
         match &self.transport {
-            Transport::Connections(connections) => connections.run(shard, &call).await,
+            Transport::Connections(connections) => connections.shards[shard].run(&call).await,
             // Boxed, so that the future of the usual case stays small.
             Transport::Client(client) => Box::pin(client.run(&call)).await,
         }

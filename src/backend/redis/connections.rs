@@ -27,7 +27,7 @@ use crate::net::event_loop::EventLoop;
 
 pub(super) struct Connections {
     pub(super) is_cluster: bool,
-    shards: Vec<Arc<Shard>>,
+    pub(super) shards: Vec<Arc<Shard>>,
     pub(super) watcher: Watcher,
 }
 
@@ -94,10 +94,6 @@ impl Connections {
         })
     }
 
-    pub(super) async fn run(&self, shard: usize, call: &Call<'_>) -> Result<Value> {
-        self.shards[shard].run(call).await
-    }
-
     /// Returns why there is no connection, if operations wait for one.
     pub(super) fn obstacle(&self) -> Option<Error> {
         self.shards.iter().find_map(|shard| shard.obstacle())
@@ -112,7 +108,7 @@ impl Connections {
 impl Shard {
     /// Runs a script once. A call that the server refused without doing anything is repeated if another
     /// server may have taken over.
-    async fn run(self: &Arc<Self>, call: &Call<'_>) -> Result<Value> {
+    pub(super) async fn run(self: &Arc<Self>, call: &Call<'_>) -> Result<Value> {
         let mut refused = None;
         if let Some(server) = self.current() {
             match server.call(call).await? {

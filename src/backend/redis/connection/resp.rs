@@ -22,7 +22,7 @@ const END: &[u8] = b"\r\n";
 pub(crate) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
     write_header(out, b'*', words.len());
     for word in words {
-        write_bytes(out, word);
+        write_text(out, word);
     }
 }
 
@@ -59,11 +59,8 @@ pub(super) fn write_number(out: &mut Vec<u8>, number: usize) {
     write_text(out, itoa::Buffer::new().format(number));
 }
 
-pub(super) fn write_text(out: &mut Vec<u8>, text: &str) {
-    write_bytes(out, text.as_bytes());
-}
-
-fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn write_text(out: &mut Vec<u8>, text: impl AsRef<[u8]>) {
+    let bytes = text.as_ref();
     write_header(out, b'$', bytes.len());
     out.extend_from_slice(bytes);
     out.extend_from_slice(END);

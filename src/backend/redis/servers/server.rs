@@ -40,19 +40,16 @@ impl Server {
 
     /// Runs a script, over the connection of the event loop if that can send it.
     pub(crate) async fn call(&self, call: &Call<'_>) -> Result<Value> {
-        let sent = self
-            .event_loop
-            .lock()
-            .as_ref()
-            .and_then(|own| own.send(call));
+        let sent = match &*self.event_loop.lock() {
+            Some(connection) => connection.send(call),
+            None => None,
+        };
         let Some(answer) = sent else {
             // Boxed, so that the future of the usual case stays small.
             return Box::pin(self.background.call(call)).await;
         };
-        match answer
-            .await
-            .map_err(|_| error::lost().outcome_unknown())??
-        {
+        let lost = || error::lost().outcome_unknown();
+        match answer.await.map_err(|_| lost())?? {
             Some(answer) if !is_unknown_script(&answer) => Ok(answer),
             _ => Box::pin(self.background.call_with_text(call)).await,
         }

@@ -1,9 +1,9 @@
 -- Acquires the lock, unless a live lock is stored. `counter` is the name of its fence counter. `label` is
--- the holder's label, or empty. It is not documented: a caller who passes it learns who holds the lock.
+-- the holder's label, or empty, or nil, because it is not among the documented arguments.
 -- Writes nothing before all checks are done.
 --
--- Returns {1, fence, expiresAtMs}. For a live lock returns 0, or if `label` is given {0, the milliseconds
--- until the lock expires, expiresAtMs, its holder's label if there is one}.
+-- Returns {1, fence, expiresAtMs}. For a live lock returns {0, the milliseconds until it expires,
+-- expiresAtMs, its holder's label if there is one}, or 0 if neither `label` nor the holder's is there.
 local MAX_LABEL_BYTES = 128
 local function acquire(lock, index, counter, lock_id, ttl_ms, key, label)
   local now = now_ms()
@@ -12,16 +12,16 @@ local function acquire(lock, index, counter, lock_id, ttl_ms, key, label)
     local expires = read(stored)
     if not expires then return redis.error_reply(NOT_A_LOCK) end
     if expires > now - TOLERANCE_MS then
-      if not label then return 0 end
-      local left = expires - now
-      -- Another program may have stored the lock without a TTL.
-      if left < 0 then left = left + TOLERANCE_MS end
       local holder
       if string.find(stored, '"holderLabel":"', 1, true) then
         local ok, data = pcall(cjson.decode, stored)
         holder = ok and type(data) == 'table' and data.holderLabel
         if type(holder) ~= 'string' or #holder > MAX_LABEL_BYTES then holder = nil end
       end
+      if not label and not holder then return 0 end
+      local left = expires - now
+      -- Another program may have stored the lock without a TTL.
+      if left < 0 then left = left + TOLERANCE_MS end
       return {0, left, expires, holder}
     end
   end
