@@ -35,9 +35,9 @@ impl Dialer {
             auth.push(password.as_bytes());
             match connection.ask(&auth).await? {
                 Value::ServerError(error) if error::no_password_needed(&error) => {
-                    if !self.warned.swap(true, Ordering::Relaxed) {
-                        let warning =
-                            "The Redis server does not require a password, but one was given";
+                    let warning = "The Redis server does not require a password, but one was given";
+                    let was_warned = self.warned.swap(true, Ordering::Relaxed);
+                    if !was_warned {
                         self.warnings.warn(warning);
                     }
                 }
