@@ -83,7 +83,7 @@ describe.each(clients)("%s", (_, client) => {
     const backend = createPostgresBackend(client({ ...where, password }));
     const error = await rejection(backend.acquire({ key: "k", ttlMs }));
     expect(error.code).toBe("AuthFailed");
-    expect(error.message).toMatch(/function for the PostgreSQL password failed/);
+    expect(error.message).toMatch(/function for the PostgreSQL password threw an error/);
     expect(error.context.cause).toBe(failure);
     expect(inspect(error)).not.toContain("s3cret");
     await backend.close();
