@@ -5,17 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::Instant;
 use tokio_postgres::SimpleQueryRow;
 
-use super::acquire;
-use super::batch::{Batches, NewLock, Request};
+use super::acquire::NewLock;
+use super::batch::{Batches, Request};
 use super::config::PostgresConfig;
 use super::connections::{Connections, RequestKind};
-use super::error;
 use super::report;
 use super::sql::key::{self, StoredKey};
-use super::sql::{Arg, Removal, Schema};
+use super::sql::{Arg, Schema, Statement};
 use super::watch::Watcher;
 use crate::backend::report::Finding;
 use crate::backend::{
@@ -26,16 +24,13 @@ use crate::error::{Error, Result};
 use crate::lock::{Fence, HolderLabel, Key, LockId, Ttl, fence};
 
 pub struct PostgresBackend {
-    connections: Connections,
+    connections: Arc<Connections>,
     schema: Schema,
     cleanup_in_is_locked: bool,
     cleaning_up: Arc<AtomicBool>,
     /// None if the pool has no connection to spare for it.
     watcher: Option<Watcher>,
     batches: Batches,
-    /// The role may not notify waiters.
-    cannot_notify: Arc<AtomicBool>,
-    warnings: Warnings,
 }
 
 impl PostgresBackend {
@@ -44,51 +39,27 @@ impl PostgresBackend {
         let config = config.check()?;
         let schema = Schema::new(&config);
         let (locks, cleanup_in_is_locked) = (config.locks.quoted(), config.cleanup_in_is_locked);
-        let connections = Connections::new(config);
-        let cannot_notify = Arc::default();
+        let connections = Connections::new(config, warnings.clone());
         Ok(Self {
             schema,
             cleanup_in_is_locked,
             cleaning_up: Arc::default(),
             watcher: connections
-                .can_listen()
-                .then(|| Watcher::new(connections.clone(), locks, warnings.clone())),
-            batches: Batches::new(connections.clone(), Arc::clone(&cannot_notify)),
+                .can_listen
+                .then(|| Watcher::new(Arc::clone(&connections), locks, warnings)),
+            batches: Batches::new(Arc::clone(&connections)),
             connections,
-            cannot_notify,
-            warnings,
         })
     }
 
-    /// Removes a lock and notifies its waiters. If the role may not do that, the lock is removed all
-    /// the same: waiters also find out by polling.
-    async fn remove(
+    /// Runs a statement that returns at most one row.
+    async fn ask(
         &self,
         kind: RequestKind,
-        removal: &Removal,
-        by: &str,
-        deadline: Instant,
+        statement: &Statement,
+        args: &[Arg<'_>],
     ) -> Result<Option<SimpleQueryRow>> {
-        let args = [Arg::Text(by)];
-        let remove = async |statement| {
-            let call = &[(statement, &args[..])];
-            let rows = self.connections.run(kind, deadline, call).await;
-            Ok(rows?.pop())
-        };
-        if !self.cannot_notify.load(Ordering::Relaxed) {
-            match remove(&removal.notifying).await {
-                Err(error) if error::is_forbidden(&error) => {}
-                answer => return answer,
-            }
-        }
-        let row = remove(&removal.quiet).await?;
-        if !self.cannot_notify.swap(true, Ordering::Relaxed) {
-            self.warnings.debug(
-                "The PostgreSQL role may not execute pg_notify or pg_try_advisory_xact_lock: \
-                 waiters are not notified when a lock is released, and poll instead",
-            );
-        }
-        Ok(row)
+        Ok(self.connections.run(kind, statement, args).await?.pop())
     }
 
     /// Removes an expired lock in the background. One at a time is enough: a lock that is skipped is
@@ -97,15 +68,13 @@ impl PostgresBackend {
         if self.cleaning_up.swap(true, Ordering::Relaxed) {
             return;
         }
-        let connections = self.connections.clone();
+        let connections = Arc::clone(&self.connections);
         let cleaning_up = Arc::clone(&self.cleaning_up);
-        let cannot_notify = self.cannot_notify.load(Ordering::Relaxed);
         tokio::spawn(async move {
-            let statement = connections.statements().clean_up.statement(cannot_notify);
+            let statement = &connections.statements().clean_up;
             // A failure does not matter: a later call tries again.
-            let call = &[(statement, &[Arg::Text(&key)][..])];
             let _ = connections
-                .run_for_row(RequestKind::Maintenance, call)
+                .run(RequestKind::Maintenance, statement, &[Arg::Text(&key)])
                 .await;
             cleaning_up.store(false, Ordering::Relaxed);
         });
@@ -119,43 +88,25 @@ impl Backend for PostgresBackend {
     }
 
     fn schema(&self) -> Option<String> {
-        Some(self.schema.sql().to_owned())
+        Some(self.schema.sql.clone())
     }
 
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        let lock = Arc::new(NewLock {
+        let request = Request::Acquire(Arc::new(NewLock {
             stored: StoredKey::of(&request.key)?,
             lock_id: request.lock_id,
             ttl: request.ttl,
             label: request.label.clone(),
-        });
+        }));
         let deadline = self.connections.deadline();
-        let _in_flight = self.batches.count_in_flight();
-        let request = Request::Acquire(Arc::clone(&lock));
-        match self.batches.run(request, deadline).await? {
-            Some(row) => acquired(&row),
-            None => acquire::acquire(&self.connections, &lock, deadline).await,
-        }
+        acquired(&self.batches.run(request, deadline).await?)
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {
-        let lock_id = request.lock_id;
+        let request = Request::Release(request.lock_id);
         let deadline = self.connections.deadline();
-        let _in_flight = self.batches.count_in_flight();
-        let removal = &self.connections.statements().release;
-        let row = match self
-            .batches
-            .run(Request::Release(lock_id), deadline)
-            .await?
-        {
-            None => {
-                let lock_id = lock_id.as_str();
-                self.remove(RequestKind::Release, removal, lock_id, deadline)
-                    .await?
-            }
-            row => row,
-        };
-        Ok(match missed(&row.ok_or_else(unexpected)?)? {
+        let row = self.batches.run(request, deadline).await?;
+        Ok(match missed(&row)? {
             None => ReleaseOutcome::Released,
             Some(miss) => ReleaseOutcome::Missed(miss),
         })
@@ -164,11 +115,8 @@ impl Backend for PostgresBackend {
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
         let statement = &self.connections.statements().extend;
         let args = [Arg::Text(lock_id.as_str()), Arg::Int(ttl.ms())];
-        let row = self
-            .connections
-            .run_for_row(RequestKind::Extend, &[(statement, &args)])
-            .await?
-            .ok_or_else(unexpected)?;
+        let row = self.ask(RequestKind::Extend, statement, &args).await?;
+        let row = row.ok_or_else(unexpected)?;
         Ok(match missed(&row)? {
             None => ExtendOutcome::Extended {
                 expires_at_ms: time(&row, 1)?,
@@ -181,12 +129,7 @@ impl Backend for PostgresBackend {
         let StoredKey { key, .. } = StoredKey::of(key)?;
         let statement = &self.connections.statements().is_locked;
         let args = [Arg::Text(&key)];
-        let call = &[(statement, &args[..])];
-        let Some(row) = self
-            .connections
-            .run_for_row(RequestKind::Read, call)
-            .await?
-        else {
+        let Some(row) = self.ask(RequestKind::Read, statement, &args).await? else {
             return Ok(false);
         };
         if self.cleanup_in_is_locked && text(&row, 1)? == "t" {
@@ -201,11 +144,8 @@ impl Backend for PostgresBackend {
             LookupQuery::Key(key) => (&statements.lookup_key, StoredKey::of(key)?.key),
             LookupQuery::LockId(lock_id) => (&statements.lookup_id, lock_id.as_str().to_owned()),
         };
-        let call = &[(statement, &[Arg::Text(&by)][..])];
-        let row = self
-            .connections
-            .run_for_row(RequestKind::Read, call)
-            .await?;
+        let args = [Arg::Text(&by)];
+        let row = self.ask(RequestKind::Read, statement, &args).await?;
         row.map(|row| record(&row)).transpose()
     }
 
@@ -213,12 +153,8 @@ impl Backend for PostgresBackend {
         let statement = &self.connections.statements().list;
         // No key is empty, so all keys come after the empty text.
         let args = [Arg::Text(after.unwrap_or("")), Arg::Int(limit as u64)];
-        let call = &[(statement, &args[..])];
-        let deadline = self.connections.deadline();
-        let rows = self
-            .connections
-            .run(RequestKind::Read, deadline, call)
-            .await?;
+        let kind = RequestKind::Read;
+        let rows = self.connections.run(kind, statement, &args).await?;
         let next = match rows.last() {
             Some(last) if rows.len() >= limit => Some(text(last, 0)?.to_owned()),
             _ => None,
@@ -229,17 +165,16 @@ impl Backend for PostgresBackend {
 
     async fn force_release(&self, key: &Key) -> Result<bool> {
         let StoredKey { key, .. } = StoredKey::of(key)?;
-        let removal = &self.connections.statements().force_release;
-        let deadline = self.connections.deadline();
-        let removed = self
-            .remove(RequestKind::Maintenance, removal, &key, deadline)
-            .await?;
-        Ok(removed.is_some())
+        let statement = &self.connections.statements().force_release;
+        let args = [Arg::Text(&key)];
+        let kind = RequestKind::Maintenance;
+        Ok(self.ask(kind, statement, &args).await?.is_some())
     }
 
     async fn report(&self) -> Result<Vec<Finding>> {
-        let (row, is_complete) = self.schema.report(&self.connections).await?;
+        let row = self.schema.report(&self.connections).await?;
         let row = row.ok_or_else(unexpected)?;
+        let is_complete = self.schema.is_set_up(&self.connections).await?;
         Ok(report::findings(&row, is_complete))
     }
 

@@ -16,6 +16,7 @@ use tokio_postgres::{
 };
 
 use super::error;
+use super::sql::Session;
 use crate::error::Result;
 
 pub(crate) type DriverResult<T> = Result<T, tokio_postgres::Error>;
@@ -31,9 +32,7 @@ pub(crate) struct Connection {
     io: Arc<Io>,
     io_task: JoinHandle<()>,
     awaits_answer: AtomicBool,
-    /// Whether this connection has a server session of its own, with our settings and prepared
-    /// statements in it. See `connections/dialer.rs`.
-    pub(super) prepared: bool,
+    pub(super) session: Session,
 }
 
 impl Connection {
@@ -62,7 +61,7 @@ impl Connection {
             io,
             io_task,
             awaits_answer: AtomicBool::new(false),
-            prepared: false,
+            session: Session::default(),
         })
     }
 

@@ -27,19 +27,20 @@ pub(super) fn while_connecting(error: &tokio_postgres::Error, peer: &Peer<'_>) -
             None => from_server(answer, peer.name),
         };
     }
-    let cause = error.source().map(ToString::to_string);
-    let found = Reason::of(error);
     // The driver does not reveal the kind of its errors except by this text.
-    let reason = match error.to_string().as_str() {
-        "error performing TLS handshake" if is_without_tls(cause.as_deref()) => Reason::SpeaksNoTls,
-        "connection closed" | "error communicating with the server" if found == Reason::Other => {
+    let reason = match (error.to_string().as_str(), Reason::of(error)) {
+        ("error performing TLS handshake", _) if is_without_tls(error) => Reason::SpeaksNoTls,
+        ("connection closed" | "error communicating with the server", Reason::Other) => {
             Reason::Closed
         }
-        "connection closed"
-        | "error communicating with the server"
-        | "error connecting to server"
-        | "error performing TLS handshake" => found,
-        "unexpected message from server" | "error parsing response from server" => {
+        (
+            "connection closed"
+            | "error communicating with the server"
+            | "error connecting to server"
+            | "error performing TLS handshake",
+            found,
+        ) => found,
+        ("unexpected message from server" | "error parsing response from server", _) => {
             return Error::invalid_argument(format!(
                 "Cannot connect to {}: it does not speak the protocol of PostgreSQL. Is this the right port?",
                 peer.name
@@ -47,16 +48,20 @@ pub(super) fn while_connecting(error: &tokio_postgres::Error, peer: &Peer<'_>) -
         }
         _ => return from_driver(error, peer.name),
     };
-    let mapped = peer.error(reason);
-    match cause {
-        Some(cause) => mapped.cause(cause),
-        None => mapped,
-    }
+    because_of_source(peer.error(reason), error)
 }
 
 /// Whether the driver reports that the server has no TLS.
-fn is_without_tls(cause: Option<&str>) -> bool {
+fn is_without_tls(error: &tokio_postgres::Error) -> bool {
+    let cause = error.source().map(ToString::to_string);
     cause.is_some_and(|text| text.contains("does not support TLS"))
+}
+
+fn because_of_source(mapped: Error, error: &tokio_postgres::Error) -> Error {
+    match error.source() {
+        Some(source) => mapped.cause(source),
+        None => mapped,
+    }
 }
 
 /// Returns what to do about a login that was refused, as far as the server's message tells.
@@ -78,8 +83,6 @@ pub(super) fn from_driver(error: &tokio_postgres::Error, server: &str) -> Error 
     if let Some(answer) = error.as_db_error() {
         return from_server(answer, server);
     }
-    let cause = error.source().map(ToString::to_string);
-    // The driver does not reveal the kind of its errors except by this text.
     let mapped = match error.to_string().as_str() {
         "connection closed" | "error communicating with the server" => {
             Error::unavailable(format!("The connection to {server} was lost"))
@@ -94,10 +97,7 @@ pub(super) fn from_driver(error: &tokio_postgres::Error, server: &str) -> Error 
         ),
         _ => return Error::internal(format!("{server} answered in an unexpected way")),
     };
-    match cause {
-        Some(cause) => mapped.cause(cause),
-        None => mapped,
-    }
+    because_of_source(mapped, error)
 }
 
 /// The error of a request that was sent. An `ERROR` of the server means that it rolled the transaction
@@ -131,11 +131,6 @@ pub(super) fn session_is_shared(error: &tokio_postgres::Error) -> bool {
     })
 }
 
-/// Whether the role lacks a privilege.
-pub(super) fn is_forbidden(error: &Error) -> bool {
-    has_state(error, &SqlState::INSUFFICIENT_PRIVILEGE)
-}
-
 /// Whether another session held a database lock that was needed for longer than `lock_timeout`.
 /// Nothing was done.
 pub(super) fn is_lock_timeout(error: &Error) -> bool {
@@ -149,15 +144,11 @@ pub(super) fn exists_already(error: &Error) -> bool {
 
 /// Whether the server refused this very request. Others, or the same one in another form, may succeed.
 pub(super) fn is_about_request(error: &Error) -> bool {
-    let mut details = error.details.iter();
-    let sqlstate = details.find(|(name, _)| *name == "sqlstate");
-    sqlstate
-        .and_then(|(_, value)| value.as_str())
-        .is_some_and(|state| {
-            !["08", "28", "53", "57P"]
-                .iter()
-                .any(|class| state.starts_with(class))
-        })
+    let about_server = |state: &str| {
+        let classes = ["08", "28", "53", "57P"];
+        classes.iter().any(|class| state.starts_with(class))
+    };
+    sqlstate(error).is_some_and(|state| !about_server(state))
 }
 
 /// Whether the connection was lost while a request was in flight.
@@ -166,10 +157,13 @@ pub(super) fn is_lost(error: &Error) -> bool {
 }
 
 fn has_state(error: &Error, state: &SqlState) -> bool {
-    error
-        .details
-        .iter()
-        .any(|(name, value)| *name == "sqlstate" && value == state.code())
+    sqlstate(error) == Some(state.code())
+}
+
+fn sqlstate(error: &Error) -> Option<&str> {
+    let mut details = error.details.iter();
+    let (_, value) = details.find(|(name, _)| *name == "sqlstate")?;
+    value.as_str()
 }
 
 /// Whether a pooler refused our settings, which it does not know.

@@ -1,8 +1,8 @@
 //! Locks in two tables of a PostgreSQL database. The server's clock is the authority.
 //!
 //! - [`config`] the options, [`target`] where the server is and how to log in
-//! - [`backend`] the operations, [`acquire`] an acquire in a transaction of its own, [`batch`] acquires and
-//!   releases that share a transaction, [`sql`] the statements
+//! - [`backend`] the operations, [`batch`] acquires and releases that share a transaction, [`acquire`] an
+//!   acquire that has to wait for others, [`sql`] the statements
 //! - [`connections`] the pool, and how a request is sent; [`connection`] one connection
 //! - [`watch`] wakes waiters when their lock may be free
 //! - [`error`] maps the driver's errors, [`report`] describes the server for an operator

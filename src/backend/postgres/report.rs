@@ -73,19 +73,14 @@ fn rights(of_locks: &str, of_counters: &str, may_notify: bool, may_acquire: bool
         .map(|(table, rights)| format!("no {rights} on the {table}"))
         .collect::<Vec<_>>();
     if !may_acquire {
-        missing.push(
-            "no EXECUTE on pg_advisory_xact_lock or pg_try_advisory_xact_lock_shared".to_owned(),
-        );
+        missing.push("no EXECUTE on the functions of advisory locks".to_owned());
     }
     if !missing.is_empty() {
         return Finding::ok("rights", missing.join(", ")).error("GRANT them to the role");
     }
     if !may_notify {
-        return Finding::ok(
-            "rights",
-            "no EXECUTE on pg_notify or pg_try_advisory_xact_lock",
-        )
-        .warning("waiters are not notified of a release, and poll");
+        return Finding::ok("rights", "no EXECUTE on pg_notify")
+            .warning("waiters are not notified of a release, and poll");
     }
     Finding::ok("rights", "the role has those that it needs")
 }

@@ -1,88 +1,93 @@
 //! Sends a request: takes a connection, sends a message and waits for the answer, all before a deadline.
 //!
-//! - [`pool`] shares the connections, [`connector`] waits for a server that is away, [`dialer`] opens one
-//!   connection, [`tls`] encrypts it
-//! - [`request`] says how urgent a request is and whether it may be repeated
+//! - [`pool`] shares the connections
+//! - [`dialer`] opens them, and waits for a server that is away; [`tls`] encrypts them
 
-mod connector;
 mod dialer;
 mod pool;
-mod request;
 mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_postgres::SimpleQueryRow;
 
-use self::connector::{Connector, give_up_if_temporary};
 use self::dialer::Dialer;
-use self::pool::{Pool, PooledConnection, WeakPool};
-use self::request::BlockedRetries;
+use self::pool::{Pool, PooledConnection};
 use super::config::Checked;
 use super::connection::{Connection, NotificationHandler, rows_of};
 use super::error;
-use super::sql::{Call, Statements};
+use super::sql::{Arg, Call, Statement, Statements};
+use crate::backend::Warnings;
 use crate::backend::backoff::Backoff;
 use crate::error::{Error, ErrorCode, Result};
 
-pub(super) use self::pool::DedicatedConnection;
-pub(super) use self::request::RequestKind;
-
+/// The smallest pool with a connection that listens: two are left for requests.
+const MIN_SIZE_TO_LISTEN: usize = 3;
 /// The pause before a request is sent again that was blocked by a database lock of another session.
 const BLOCKED_PAUSE: Duration = Duration::from_millis(25);
 
-#[derive(Clone)]
-pub(super) struct Connections {
-    pool: Pool,
-    blocked_retries: Arc<BlockedRetries>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestKind {
+    Acquire,
+    Extend,
+    Release,
+    Read,
+    Maintenance,
+}
+
+impl RequestKind {
+    /// Whether a lock that is held depends on the request.
+    fn is_urgent(self) -> bool {
+        matches!(self, Self::Extend | Self::Release)
+    }
+
+    /// Whether the request can be sent again if its answer is lost, as doing it twice is as good as
+    /// once. A second release would report that there is no such lock.
+    fn is_repeatable(self) -> bool {
+        matches!(self, Self::Extend | Self::Read)
+    }
+}
+
+pub(crate) struct Connections {
+    pool: Arc<Pool>,
+    /// Whether one connection is left for listening for notifications.
+    pub can_listen: bool,
+    /// Limit how many requests retry at the same time because another session holds a database lock.
+    /// The others wait until one of them ends, so that most connections stay free for requests that
+    /// are not blocked.
+    blocked: Semaphore,
+    blocked_urgent: Semaphore,
     operation_timeout: Duration,
     /// How long before us the server gives up, so that its answer still arrives in time.
     margin: Duration,
-    can_listen: bool,
-}
-
-/// The outcome of one message.
-enum Exchange {
-    Done(Result<Vec<SimpleQueryRow>>),
-    /// The session does not have the prepared statements, and nothing was run.
-    NotPrepared,
 }
 
 impl Connections {
-    pub(super) fn new(config: Checked) -> Self {
-        let statements = Statements::new(&config.locks, &config.counters, config.labelled);
-        let margin = (config.operation_timeout / 5).min(Duration::from_secs(1));
-        let mut target = config.target;
-        target.limit_each_host(config.connect_timeout);
-        let dialer = Dialer::new(
-            target,
-            statements,
-            config.credentials,
-            config.operation_timeout - margin,
-            config.prepare,
-        );
-        let connector = Connector::new(dialer, config.connect_timeout);
-        let pool = Pool::new(connector, config.pool_size);
-        tokio::spawn(close_idle(pool.downgrade(), config.idle_timeout));
-        Self {
-            // A pooler that is known to keep no session would not keep that one either.
-            can_listen: config.prepare && pool.can_listen(),
-            blocked_retries: Arc::new(BlockedRetries::new(pool.size())),
+    pub(super) fn new(config: Checked, warnings: Warnings) -> Arc<Self> {
+        // A pooler that is known to keep no session would not keep that one either.
+        let can_listen = config.prepare && config.pool_size >= MIN_SIZE_TO_LISTEN;
+        let size = config.pool_size - usize::from(can_listen);
+        let operation_timeout = config.operation_timeout;
+        let margin = (operation_timeout / 5).min(Duration::from_secs(1));
+        let idle_timeout = config.idle_timeout;
+        let dialer = Dialer::new(config, operation_timeout - margin, warnings);
+        let pool = Arc::new(Pool::new(dialer, size));
+        tokio::spawn(Pool::close_unused(Arc::downgrade(&pool), idle_timeout));
+        Arc::new(Self {
             pool,
-            operation_timeout: config.operation_timeout,
+            can_listen,
+            blocked: Semaphore::new((size / 2).max(1)),
+            blocked_urgent: Semaphore::new(1),
+            operation_timeout,
             margin,
-        }
+        })
     }
 
     pub(super) fn statements(&self) -> &Statements {
-        self.pool.dialer().statements()
-    }
-
-    /// Whether the pool has a connection to spare that listens for notifications.
-    pub(super) fn can_listen(&self) -> bool {
-        self.can_listen
+        &self.dialer().statements
     }
 
     pub(super) fn close(&self) {
@@ -91,7 +96,7 @@ impl Connections {
 
     /// Returns why there is no connection at the moment. None if the last attempt succeeded.
     pub(super) fn last_failure(&self) -> Option<Error> {
-        self.pool.connector().last_failure()
+        self.dialer().last_failure()
     }
 
     /// Returns the time by which an operation that begins now must have ended.
@@ -110,88 +115,50 @@ impl Connections {
             .saturating_sub(self.margin)
     }
 
-    /// Runs the statements as one transaction, in one round trip, and returns the rows. While another
-    /// session holds a database lock that is needed, it tries again, until `deadline`.
+    /// Runs one statement, as [`send`](Self::send) does.
     pub(super) async fn run(
         &self,
         kind: RequestKind,
-        deadline: Instant,
-        call: Call<'_>,
+        statement: &Statement,
+        args: &[Arg<'_>],
     ) -> Result<Vec<SimpleQueryRow>> {
-        self.send(kind, deadline, |connection, time_left| {
-            self.pool.dialer().write(connection, call, time_left)
-        })
-        .await
-    }
-
-    /// Like [`run`](Self::run), and returns the last row.
-    pub(super) async fn run_for_row(
-        &self,
-        kind: RequestKind,
-        call: Call<'_>,
-    ) -> Result<Option<SimpleQueryRow>> {
-        Ok(self.run(kind, self.deadline(), call).await?.pop())
-    }
-
-    /// Like [`run`](Self::run), but fails if another session holds a database lock that is needed.
-    pub(super) async fn run_unless_blocked(
-        &self,
-        kind: RequestKind,
-        mut deadline: Instant,
-        call: Call<'_>,
-    ) -> Result<Vec<SimpleQueryRow>> {
-        self.try_to_send(kind, &mut deadline, |connection, time_left| {
-            self.pool.dialer().write(connection, call, time_left)
-        })
-        .await
+        self.send(kind, self.deadline(), &[(statement, args)]).await
     }
 
     /// Runs a message of other statements than those of the operations.
     pub(super) async fn query(&self, message: &str) -> Result<Vec<SimpleQueryRow>> {
-        let write = |_: &Connection, _| message.to_owned();
-        self.send(RequestKind::Maintenance, self.deadline(), write)
-            .await
-    }
-
-    /// Calls `work` with a connection that nothing else uses.
-    pub(super) async fn with_dedicated(
-        &self,
-        work: impl AsyncFnOnce(&Connection) -> Result<()>,
-    ) -> Result<()> {
-        let started = Instant::now();
-        let attempt = || self.pool.open_dedicated(self.deadline());
-        let opened = self.pool.connector().keep_trying(started, attempt).await;
-        let connection = opened.map_err(|error| give_up_if_temporary(error, started))?;
-        timeout(self.operation_timeout, work(&connection))
-            .await
-            .unwrap_or_else(|_| Err(self.timed_out()))
+        let statement = Statement::unprepared(message.to_owned());
+        self.run(RequestKind::Maintenance, &statement, &[]).await
     }
 
     /// Opens the connection that listens, if there [can be](Self::can_listen) one.
     pub(super) async fn open_listener(
         &self,
         on_notification: NotificationHandler,
-    ) -> Result<DedicatedConnection> {
-        self.pool.open_listener(on_notification).await
+    ) -> Result<Connection> {
+        self.dialer().open_listener(on_notification).await
     }
 
-    /// Sends a request until it is done or has failed for good. `write` is called with the connection
-    /// and how long the server may take.
-    async fn send(
+    /// Runs the statements as one transaction, in one round trip, and returns the rows. While another
+    /// session holds a database lock that is needed, it tries again, until `deadline`.
+    pub(super) async fn send(
         &self,
         kind: RequestKind,
         mut deadline: Instant,
-        write: impl Fn(&Connection, Duration) -> String,
+        call: Call<'_>,
     ) -> Result<Vec<SimpleQueryRow>> {
         let mut retry_permit = None;
         let mut blocked = None;
         let mut backoff = Backoff::new(self.operation_timeout);
         loop {
-            let error = match self.try_to_send(kind, &mut deadline, &write).await {
+            let error = match self.try_to_send(kind, &mut deadline, call).await {
                 Err(error) if error::is_lock_timeout(&error) => {
                     if retry_permit.is_none() {
-                        let permit = self.blocked_retries.of(kind).acquire();
-                        retry_permit = timeout_at(deadline, permit).await.ok();
+                        let permits = match kind.is_urgent() {
+                            true => &self.blocked_urgent,
+                            false => &self.blocked,
+                        };
+                        retry_permit = timeout_at(deadline, permits.acquire()).await.ok();
                     }
                     sleep(BLOCKED_PAUSE.mul_f64(rand::random_range(0.5..1.5))).await;
                     blocked = Some(error.clone());
@@ -213,14 +180,16 @@ impl Connections {
         }
     }
 
-    async fn try_to_send(
+    /// Like [`send`](Self::send), but fails if another session holds a database lock that is needed.
+    /// Moves `deadline` if the server had to be reached first.
+    pub(super) async fn try_to_send(
         &self,
         kind: RequestKind,
         deadline: &mut Instant,
-        write: impl Fn(&Connection, Duration) -> String,
+        call: Call<'_>,
     ) -> Result<Vec<SimpleQueryRow>> {
         loop {
-            let (connection, had_to_connect) = self.pool.take(kind.priority(), *deadline).await?;
+            let (connection, had_to_connect) = self.pool.take(kind.is_urgent(), *deadline).await?;
             if had_to_connect {
                 // Connecting has a limit of its own, and the request gets all of its time.
                 *deadline = self.deadline();
@@ -229,58 +198,45 @@ impl Connections {
             if time_left.is_zero() {
                 return Err(self.pool.exhausted());
             }
-            let message = write(&connection, time_left);
-            match self.exchange(connection, &message, *deadline).await {
-                Exchange::Done(result) => return result,
-                // This happens once: from now on nothing is prepared any more.
-                Exchange::NotPrepared => self.pool.dialer().stop_preparing(),
+            let message = self.dialer().write(connection.session, call, time_left);
+            if let Some(answer) = self.exchange(connection, &message, *deadline).await {
+                return answer;
             }
+            // This happens once: from now on nothing is prepared any more.
+            self.dialer().stop_preparing();
         }
     }
 
+    /// Returns None if the session does not have the prepared statements, and nothing was run.
     async fn exchange(
         &self,
         connection: PooledConnection,
         message: &str,
         deadline: Instant,
-    ) -> Exchange {
-        match timeout_at(deadline, connection.run(message)).await {
-            Ok(Ok(messages)) => Exchange::Done(Ok(rows_of(messages))),
-            Ok(Err(cause)) if connection.prepared && error::session_is_shared(&cause) => {
-                Exchange::NotPrepared
-            }
+    ) -> Option<Result<Vec<SimpleQueryRow>>> {
+        let server = &self.dialer().target.server;
+        Some(match timeout_at(deadline, connection.run(message)).await {
+            Ok(Ok(messages)) => Ok(rows_of(messages)),
             Ok(Err(cause)) => {
+                if connection.session.is_prepared && error::session_is_shared(&cause) {
+                    return None;
+                }
                 if !error::keeps_connection(&cause) {
                     connection.discard();
                 }
-                Exchange::Done(Err(error::of_request(&cause, self.server())))
+                Err(error::of_request(&cause, server))
             }
             Err(_) => {
                 connection.discard();
                 // A server that does not answer on one connection does not answer on the others
                 // either. Each of those that are idle would cost another request its time.
                 self.pool.close_idle(Duration::ZERO);
-                Exchange::Done(Err(self.timed_out().outcome_unknown()))
+                Err(Error::timeout(format!("{server} did not answer in time")).outcome_unknown())
             }
-        }
+        })
     }
 
-    fn server(&self) -> &str {
-        self.pool.dialer().server()
-    }
-
-    fn timed_out(&self) -> Error {
-        Error::timeout(format!("{} did not answer in time", self.server()))
-    }
-}
-
-/// Closes connections that nobody has used for a while, for as long as the pool exists.
-async fn close_idle(pool: WeakPool, idle_timeout: Duration) {
-    loop {
-        sleep(idle_timeout / 2).await;
-        let Some(pool) = pool.upgrade().filter(|pool| !pool.is_closed()) else {
-            return;
-        };
-        pool.close_idle(idle_timeout);
+    fn dialer(&self) -> &Dialer {
+        &self.pool.dialer
     }
 }

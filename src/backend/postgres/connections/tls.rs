@@ -3,30 +3,26 @@
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::backend::postgres::target::Target;
+use crate::backend::tls::Tls;
 use crate::error::Result;
 
 #[derive(Clone)]
-pub(super) struct Tls {
+pub(super) struct RustlsConnector {
+    tls: Tls,
     rustls: MakeRustlsConnect,
-    servername: Option<String>,
 }
 
-impl Tls {
-    /// None if the target is to be reached without TLS.
-    pub(super) async fn of(target: &Target) -> Result<Option<Self>> {
-        let Some(tls) = &target.tls else {
-            return Ok(None);
-        };
+impl RustlsConnector {
+    pub(super) async fn new(tls: &Tls) -> Result<Self> {
         let config = tls.config().await?;
-        Ok(Some(Self {
+        Ok(Self {
+            tls: tls.clone(),
             rustls: MakeRustlsConnect::new(config.as_ref().clone()),
-            servername: target.servername.clone(),
-        }))
+        })
     }
 }
 
-impl<S> MakeTlsConnect<S> for Tls
+impl<S> MakeTlsConnect<S> for RustlsConnector
 where
     MakeRustlsConnect: MakeTlsConnect<S>,
 {
@@ -35,7 +31,9 @@ where
     type Error = <MakeRustlsConnect as MakeTlsConnect<S>>::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> Result<Self::TlsConnect, Self::Error> {
-        let name = self.servername.as_deref().unwrap_or(host);
-        MakeTlsConnect::<S>::make_tls_connect(&mut self.rustls, name)
+        // A name that is not valid is refused by the connector.
+        let name = self.tls.server_name(host);
+        let name = name.as_ref().map_or(host.into(), |name| name.to_str());
+        MakeTlsConnect::<S>::make_tls_connect(&mut self.rustls, &name)
     }
 }

@@ -13,7 +13,6 @@ pub(super) use schema::Schema;
 #[cfg(test)]
 pub(super) use statements::ADVISORY_LOCK_CLASS;
 pub(super) use statements::{
-    Arg, COUNTERS, Call, LOCK_TIMEOUT_MS, LOCKS, Removal, Statements, literal, prepared,
-    spelled_out,
+    Arg, COUNTERS, Call, LOCK_TIMEOUT_MS, LOCKS, Session, Statement, Statements, literal, message,
 };
 pub(super) use table::Table;

@@ -16,7 +16,7 @@ SELECT
         FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS wanted
         WHERE NOT has_table_privilege(to_regclass($2::text), wanted)
     ),
-    has_function_privilege('pg_notify(text, text)', 'EXECUTE')
-        AND has_function_privilege('pg_try_advisory_xact_lock(int4, int4)', 'EXECUTE'),
+    has_function_privilege('pg_notify(text, text)', 'EXECUTE'),
     has_function_privilege('pg_advisory_xact_lock(int4, int4)', 'EXECUTE')
+        AND has_function_privilege('pg_try_advisory_xact_lock(int4, int4)', 'EXECUTE')
         AND has_function_privilege('pg_try_advisory_xact_lock_shared(int8)', 'EXECUTE')

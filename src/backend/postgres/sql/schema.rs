@@ -1,13 +1,11 @@
 //! Creates the tables, and checks what is missing.
 
-use std::time::Duration;
-
 use tokio_postgres::SimpleQueryRow;
 
-use super::statements::{self, ADVISORY_LOCK_CLASS, Arg, COUNTERS, LOCKS};
+use super::statements::{ADVISORY_LOCK_CLASS, Arg, COUNTERS, LOCKS, Statement, without_comments};
 use crate::backend::postgres::config::Checked;
-use crate::backend::postgres::connection::{Connection, first_of};
-use crate::backend::postgres::connections::Connections;
+use crate::backend::postgres::connection::first_of;
+use crate::backend::postgres::connections::{Connections, RequestKind};
 use crate::backend::postgres::error;
 use crate::error::Result;
 
@@ -23,91 +21,84 @@ const HAS_LABEL_COLUMN: &str = " AND EXISTS (
 )";
 
 pub(crate) struct Schema {
-    is_set_up: String,
-    report: String,
-    create_tables: String,
-    timeout: Duration,
+    /// The quoted names of the lock table and the counter table.
+    tables: [String; 2],
+    is_set_up: Statement,
+    report: Statement,
+    /// The statements that create the tables. They change nothing if the tables exist.
+    pub sql: String,
 }
 
 impl Schema {
     pub(crate) fn new(config: &Checked) -> Self {
-        let (locks, counters) = (&config.locks, &config.counters);
-        let (quoted_locks, quoted_counters) = (locks.quoted(), counters.quoted());
-        let names = [Arg::Text(&quoted_locks), Arg::Text(&quoted_counters)];
+        let (locks, counters) = (config.locks.quoted(), config.counters.quoted());
         // In that file a space precedes the name of a table, which is also a part of index names.
-        let label = if config.labelled { LABEL_COLUMN } else { "" };
-        let tables = format!("{}{label}", include_str!("schema.sql"))
-            .replace(&format!(" {COUNTERS}"), &format!(" {quoted_counters}"))
-            .replace(&format!(" {LOCKS}"), &format!(" {quoted_locks}"))
-            .replace(
-                &format!(" idx_{LOCKS}_lock_id"),
-                &format!(" {}", locks.quoted_index("lock_id")),
-            )
-            .replace(
-                &format!(" idx_{LOCKS}_expires"),
-                &format!(" {}", locks.quoted_index("expires")),
-            );
-        Self {
-            report: statements::filled_in(include_str!("report.sql"), &names),
-            is_set_up: statements::filled_in(
-                &format!(
-                    "{}{}",
-                    include_str!("is_set_up.sql"),
-                    if config.labelled {
-                        HAS_LABEL_COLUMN
-                    } else {
-                        ""
-                    }
-                ),
-                &names,
+        let mut sql = include_str!("schema.sql").to_owned();
+        let mut is_set_up = without_comments(include_str!("is_set_up.sql"));
+        if config.labelled {
+            sql.push_str(LABEL_COLUMN);
+            is_set_up.push_str(HAS_LABEL_COLUMN);
+        }
+        for (name, quoted) in [
+            (COUNTERS.to_owned(), &counters),
+            (LOCKS.to_owned(), &locks),
+            (
+                format!("idx_{LOCKS}_lock_id"),
+                &config.locks.quoted_index("lock_id"),
             ),
-            create_tables: tables,
-            timeout: config.operation_timeout,
+            (
+                format!("idx_{LOCKS}_expires"),
+                &config.locks.quoted_index("expires"),
+            ),
+        ] {
+            sql = sql.replace(&format!(" {name}"), &format!(" {quoted}"));
+        }
+        Self {
+            tables: [locks, counters],
+            is_set_up: Statement::unprepared(is_set_up),
+            report: Statement::unprepared(without_comments(include_str!("report.sql"))),
+            sql,
         }
     }
 
-    /// The statements that create the tables. They change nothing if the tables exist.
-    pub(crate) fn sql(&self) -> &str {
-        &self.create_tables
+    /// Returns the row of `report.sql`.
+    pub(crate) async fn report(&self, connections: &Connections) -> Result<Option<SimpleQueryRow>> {
+        Ok(self.ask(connections, &self.report).await?.pop())
     }
 
-    /// Returns the row of `report.sql`, and whether everything has been created.
-    pub(crate) async fn report(
-        &self,
-        connections: &Connections,
-    ) -> Result<(Option<SimpleQueryRow>, bool)> {
-        let mut answer = (None, false);
-        connections
-            .with_dedicated(async |connection: &Connection| {
-                answer.0 = connection.query(&self.report).await?.pop();
-                answer.1 = first_of(&connection.query(&self.is_set_up).await?) == Some("t");
-                Ok(())
-            })
-            .await?;
-        Ok(answer)
+    /// Returns whether everything has been created.
+    pub(crate) async fn is_set_up(&self, connections: &Connections) -> Result<bool> {
+        let answer = self.ask(connections, &self.is_set_up).await?;
+        Ok(first_of(&answer) == Some("t"))
     }
 
     /// Creates what is missing. If nothing is, a role that may not create tables can call it too.
     pub(crate) async fn create(&self, connections: &Connections) -> Result<()> {
+        if self.is_set_up(connections).await? {
+            return Ok(());
+        }
         // The advisory lock makes concurrent calls wait: two CREATE … IF NOT EXISTS at once can fail.
         let create = format!(
-            "SET LOCAL statement_timeout={};\n\
-             SELECT pg_advisory_xact_lock({ADVISORY_LOCK_CLASS}, hashtext('syncguard setupSchema'));\n{}",
-            self.timeout.as_millis(),
-            self.create_tables
+            "SELECT pg_advisory_xact_lock({ADVISORY_LOCK_CLASS}, hashtext('syncguard setupSchema'));\n{}",
+            self.sql
         );
+        match connections.query(&create).await {
+            // An earlier version of this package, which takes another advisory lock, came first.
+            Err(error) if error::exists_already(&error) => connections.query(&create).await,
+            created => created,
+        }
+        .map(drop)
+    }
+
+    async fn ask(
+        &self,
+        connections: &Connections,
+        statement: &Statement,
+    ) -> Result<Vec<SimpleQueryRow>> {
+        let [locks, counters] = &self.tables;
+        let args = [Arg::Text(locks), Arg::Text(counters)];
         connections
-            .with_dedicated(async |connection: &Connection| {
-                if first_of(&connection.query(&self.is_set_up).await?) == Some("t") {
-                    return Ok(());
-                }
-                match connection.query(&create).await {
-                    // An earlier version of this package, which takes another advisory lock, came first.
-                    Err(error) if error::exists_already(&error) => connection.query(&create).await,
-                    created => created,
-                }
-                .map(drop)
-            })
+            .run(RequestKind::Maintenance, statement, &args)
             .await
     }
 }

@@ -6,9 +6,9 @@
 -- our own. lock_timeout limits the wait.
 --
 -- Other implementations of this format take an exclusive advisory lock on the single number hashtext(key). A
--- shared one keeps them out until this transaction ends. It is only tried for, because applications use
--- single numbers too, and may hold such a lock for as long as they like. acquire.sql checks whether it was
--- granted. If it was not, check_contested.sql finds out who holds it.
+-- shared one keeps them out until this transaction ends. acquire.sql only tries for it, because applications
+-- use single numbers too, and may hold such a lock for as long as they like. If it is not granted,
+-- check_contested.sql finds out who holds it.
 --
 -- This is a statement of its own because in READ COMMITTED a statement sees what was committed when it
 -- started. One that waits here and then reads the row would still see the row from before the wait.
@@ -18,11 +18,9 @@
 WITH taken AS MATERIALIZED (
     SELECT pg_advisory_xact_lock(advisory_lock_class, hashtext($1::text))
 )
-SELECT
-    set_config(
-        'statement_timeout',
-        greatest(1, $2::bigint - (extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000)::bigint)::text,
-        true
-    ),
-    set_config('syncguard.may_acquire', pg_try_advisory_xact_lock_shared(hashtext($1::text))::text, true)
+SELECT set_config(
+    'statement_timeout',
+    greatest(1, $2::bigint - (extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000)::bigint)::text,
+    true
+)
 FROM taken

@@ -16,17 +16,21 @@ use std::time::Duration;
 use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
 
 use self::foreign::{ForeignSettings, take_foreign_settings, unknown_parameter};
-use self::ssl::SslParams;
 use crate::backend::tls::{Tls, TlsOptions};
 use crate::error::{Error, Result};
 
-const READ_BY_DRIVER: [&str; 13] = [
+/// The keywords that the driver understands as libpq does.
+const READ_BY_DRIVER: [&str; 17] = [
     "user",
     "password",
     "dbname",
     "options",
+    "application_name",
+    "host",
     "hostaddr",
     "port",
+    "connect_timeout",
+    "target_session_attrs",
     "load_balance_hosts",
     "channel_binding",
     "sslnegotiation",
@@ -41,7 +45,6 @@ pub(crate) struct Target {
     /// The server's name in messages.
     pub server: Arc<str>,
     pub tls: Option<Tls>,
-    pub servername: Option<String>,
     pub connect_timeout: Option<Duration>,
     pub foreign: ForeignSettings,
 }
@@ -105,22 +108,109 @@ fn build(
     tls: Option<TlsOptions>,
     is_certain: bool,
 ) -> Result<Target> {
+    all.retain(|_, value| !value.is_empty());
     let foreign = take_foreign_settings(&mut all)?;
-    let mut take = |keyword: &str| all.remove(keyword).filter(|value| !value.is_empty());
-    let mut config = driver_config(&mut take)?;
-
-    let hosts = take("host");
-    if hosts.is_none() && config.get_hostaddrs().is_empty() {
-        config.host("localhost");
+    let in_keywords = ssl::take(&mut all);
+    let ssl = match tls {
+        Some(options) => Some((SslMode::Require, options)),
+        None => in_keywords?,
+    };
+    add_defaults(&mut all)?;
+    let mut config = driver_config(&mut all)?;
+    // For the driver this is in seconds.
+    if let Some(ms) = all.remove("tcp_user_timeout") {
+        let ms = ms.parse().map_err(|_| wrong("tcp_user_timeout"))?;
+        config.tcp_user_timeout(Duration::from_millis(ms));
     }
-    for host in hosts.iter().flat_map(|hosts| hosts.split(',')) {
-        // The driver would look up a server of that name.
-        if cfg!(not(unix)) && host.starts_with('/') {
-            return Err(Error::invalid_argument(
-                "Unix sockets are not available on this system",
-            ));
+    check(&config)?;
+    let encoding = all.remove("client_encoding");
+    if encoding.is_some_and(|encoding| !is_utf8(&encoding)) {
+        return Err(wrong("client_encoding"));
+    }
+    // Encryption by GSSAPI is not supported. Only a URL that demands it is refused.
+    if all
+        .remove("gssencmode")
+        .is_some_and(|mode| mode == "require")
+    {
+        return Err(wrong("gssencmode"));
+    }
+    if let Some(keyword) = all.into_keys().next() {
+        return Err(unknown_parameter(&keyword, is_certain));
+    }
+
+    let is_socket = |host: &Host| !matches!(host, Host::Tcp(_));
+    let over_sockets_only =
+        config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(is_socket);
+    // Unix sockets do not support TLS and do not need it.
+    let (mode, options) = ssl
+        .filter(|_| !over_sockets_only)
+        .map_or((SslMode::Disable, None), |(mode, options)| {
+            (mode, Some(options))
+        });
+    config.ssl_mode(mode);
+    Ok(Target {
+        tls: options.map(Tls::new).transpose()?,
+        server: server_name::of(&config).into(),
+        connect_timeout: config.get_connect_timeout().copied(),
+        config,
+        foreign,
+    })
+}
+
+/// Adds what a program may leave out.
+fn add_defaults(all: &mut BTreeMap<String, String>) -> Result<()> {
+    let user = all.get("user").cloned().ok_or_else(|| {
+        Error::invalid_argument("No PostgreSQL user is given: put it into the URL or the options")
+    })?;
+    all.entry("dbname".to_owned()).or_insert(user);
+    if let Some(name) = all.remove("fallback_application_name") {
+        all.entry("application_name".to_owned()).or_insert(name);
+    }
+    if !all.contains_key("hostaddr") {
+        all.entry("host".to_owned()).or_default();
+    }
+    if let Some(hosts) = all.get_mut("host") {
+        *hosts = hosts
+            .split(',')
+            .map(|host| if host.is_empty() { "localhost" } else { host })
+            .collect::<Vec<_>>()
+            .join(",");
+    }
+    // Locks need a server that can be written to.
+    if let Some(attrs) = all.get_mut("target_session_attrs")
+        && attrs == "primary"
+    {
+        *attrs = "read-write".to_owned();
+    }
+    Ok(())
+}
+
+/// Takes the parameters that the driver reads.
+fn driver_config(all: &mut BTreeMap<String, String>) -> Result<Config> {
+    let mut params = String::new();
+    let mut config = Config::new();
+    for keyword in READ_BY_DRIVER {
+        if let Some(value) = all.remove(keyword) {
+            let value = value.replace('\\', r"\\").replace('\'', r"\'");
+            let name = match keyword {
+                "keepalives_count" => "keepalives_retries",
+                name => name,
+            };
+            params.push_str(&format!("{name}='{value}' "));
+            config = params.parse().map_err(|_| wrong(keyword))?;
         }
-        config.host(if host.is_empty() { "localhost" } else { host });
+    }
+    Ok(config)
+}
+
+/// Refuses what the driver would notice too late, or understand in another way.
+fn check(config: &Config) -> Result<()> {
+    // Without Unix sockets the driver would look up a server of that name.
+    let is_path = |host: &Host| matches!(host, Host::Tcp(name) if name.starts_with('/'));
+    if config.get_hosts().iter().any(is_path) {
+        return Err(Error::invalid_argument(
+            "Unix sockets are not available on this system",
+        ));
     }
     let (names, addresses) = (config.get_hosts().len(), config.get_hostaddrs().len());
     if names > 0 && addresses > 0 && names != addresses {
@@ -128,103 +218,16 @@ fn build(
             "There must be as many PostgreSQL hosts as values of hostaddr",
         ));
     }
-    let hosts = names.max(addresses);
-    if !matches!(config.get_ports().len(), 0 | 1) && config.get_ports().len() != hosts {
+    let ports = config.get_ports().len();
+    if ports > 1 && ports != names.max(addresses) {
         return Err(Error::invalid_argument(
             "There must be one PostgreSQL port for all hosts or one for each",
         ));
     }
-
-    let user = config.get_user().map(str::to_owned).ok_or_else(|| {
-        Error::invalid_argument("No PostgreSQL user is given: put it into the URL or the options")
-    })?;
-    if config.get_dbname().is_none() {
-        config.dbname(user);
+    match config.get_target_session_attrs() {
+        TargetSessionAttrs::Any | TargetSessionAttrs::ReadWrite => Ok(()),
+        _ => Err(wrong("target_session_attrs")),
     }
-    let fallback = take("fallback_application_name");
-    if let Some(name) = take("application_name").or(fallback) {
-        config.application_name(name);
-    }
-    // Locks need a server that can be written to.
-    config.target_session_attrs(match take("target_session_attrs").as_deref() {
-        None | Some("any") => TargetSessionAttrs::Any,
-        Some("read-write" | "primary") => TargetSessionAttrs::ReadWrite,
-        Some(_) => return Err(wrong("target_session_attrs")),
-    });
-    if let Some(ms) = take("tcp_user_timeout") {
-        config.tcp_user_timeout(Duration::from_millis(number(&ms, "tcp_user_timeout")?));
-    }
-    let connect_timeout = match take("connect_timeout") {
-        Some(seconds) => Some(number::<u64>(&seconds, "connect_timeout")?)
-            // For libpq, 0 means without a limit. Here the default limit applies then.
-            .filter(|seconds| *seconds > 0)
-            .map(Duration::from_secs),
-        None => None,
-    };
-    if take("client_encoding").is_some_and(|encoding| !is_utf8(&encoding)) {
-        return Err(wrong("client_encoding"));
-    }
-
-    // Encryption by GSSAPI is not supported. Only a URL that demands it is refused.
-    if take("gssencmode").is_some_and(|mode| mode == "require") {
-        return Err(wrong("gssencmode"));
-    }
-
-    let ssl = SslParams {
-        mode: take("sslmode"),
-        accept: take("sslaccept"),
-        root: take("sslrootcert"),
-        cert: take("sslcert"),
-        key: take("sslkey"),
-    };
-    if let Some(keyword) = all.into_keys().next() {
-        return Err(unknown_parameter(&keyword, is_certain));
-    }
-    let options = match tls {
-        Some(options) => Some((SslMode::Require, options)),
-        None => ssl.read()?,
-    };
-    let over_sockets_only =
-        config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(is_socket);
-    let (mode, options) = match options {
-        // Unix sockets do not support TLS and do not need it.
-        Some(options) if !over_sockets_only => (options.0, Some(options.1)),
-        _ => (SslMode::Disable, None),
-    };
-    config.ssl_mode(mode);
-    Ok(Target {
-        servername: options
-            .as_ref()
-            .and_then(|options| options.servername.clone()),
-        tls: options.map(Tls::new).transpose()?,
-        server: server_name::of(&config).into(),
-        config,
-        connect_timeout,
-        foreign,
-    })
-}
-
-/// Reads the parameters that the driver understands as libpq does.
-fn driver_config(take: &mut impl FnMut(&str) -> Option<String>) -> Result<Config> {
-    let mut params = String::new();
-    let mut config = Config::new();
-    for keyword in READ_BY_DRIVER {
-        let Some(value) = take(keyword) else {
-            continue;
-        };
-        let value = value.replace('\\', r"\\").replace('\'', r"\'");
-        let name = match keyword {
-            "keepalives_count" => "keepalives_retries",
-            name => name,
-        };
-        params.push_str(&format!("{name}='{value}' "));
-        config = params.parse().map_err(|_| wrong(keyword))?;
-    }
-    Ok(config)
-}
-
-fn is_socket(host: &Host) -> bool {
-    !matches!(host, Host::Tcp(_))
 }
 
 fn is_utf8(encoding: &str) -> bool {
@@ -232,10 +235,6 @@ fn is_utf8(encoding: &str) -> bool {
         encoding.to_ascii_lowercase().as_str(),
         "utf8" | "utf-8" | "unicode" | "auto"
     )
-}
-
-fn number<T: std::str::FromStr>(text: &str, keyword: &str) -> Result<T> {
-    text.parse().map_err(|_| wrong(keyword))
 }
 
 fn wrong(keyword: &str) -> Error {

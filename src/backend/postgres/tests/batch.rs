@@ -299,42 +299,6 @@ async fn requests_for_the_same_key_or_lock_do_not_share_a_statement() {
     assert_eq!(released.count(), 8);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_role_that_may_not_try_advisory_locks_acquires_without_batches() {
-    let server = Server::start().await;
-    let t = server.backend(|_| {}).await;
-    server
-        .sql(&format!(
-            "CREATE ROLE mute LOGIN; GRANT ALL ON {}, {} TO mute; \
-             REVOKE EXECUTE ON FUNCTION pg_try_advisory_xact_lock(bigint), \
-             pg_try_advisory_xact_lock(int, int) FROM PUBLIC",
-            t.locks, t.fences
-        ))
-        .await;
-    let mute = server
-        .backend(|config| {
-            config.url = Some(format!(
-                "postgres://mute@127.0.0.1:{}/postgres",
-                server.port
-            ));
-            config.table_name.clone_from(&t.locks);
-            config.fence_table_name.clone_from(&t.fences);
-        })
-        .await;
-    for round in 0..3 {
-        let requests = requests(&format!("round {round}"));
-        assert!(
-            acquire_all(&mute.backend, &requests)
-                .await
-                .iter()
-                .all(is_first)
-        );
-        for outcome in release_all(&mute.backend, &requests).await {
-            assert_eq!(outcome.unwrap(), ReleaseOutcome::Released);
-        }
-    }
-}
-
 /// The outcome is unknown, and each caller gets an error that says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_in_a_batch_fail_in_time_if_the_server_dies() {

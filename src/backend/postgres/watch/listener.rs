@@ -15,10 +15,8 @@ use tokio_postgres::SimpleQueryRow;
 use tokio_util::sync::CancellationToken;
 
 use super::proof::prove;
-use super::{Shared, Sign, State};
-use crate::backend::Warnings;
-use crate::backend::postgres::connection::{NotificationHandler, first_of};
-use crate::backend::postgres::connections::DedicatedConnection;
+use super::{Shared, State};
+use crate::backend::postgres::connection::{Connection, NotificationHandler, first_of};
 use crate::backend::postgres::sql::literal;
 use crate::error::{Error, Result};
 
@@ -48,30 +46,33 @@ pub(super) async fn run(shared: Arc<Shared>) {
             () = shared.closed.cancelled() => {}
             () = sleep_until(not_before) => {}
         }
-        if shared.state.lock().stop_if_unwatched() {
-            return;
+        {
+            let mut state = shared.state.lock();
+            state.has_listener = !state.keys.is_empty();
+            if !state.has_listener {
+                return;
+            }
         }
         let started = Instant::now();
         // This is not interrupted, even if the backend is closed meanwhile: it removes what the proof
         // left on the server.
-        let unfit = match timeout(OPEN_TIMEOUT, Listener::open(&shared)).await {
-            Ok(Ok(Some(listener))) => {
-                if listener.listen().await == End::Unneeded {
-                    continue;
-                }
-                false
-            }
-            Ok(Ok(None)) => true,
-            Ok(Err(_)) | Err(_) => false,
-        };
+        let listener = timeout(OPEN_TIMEOUT, Listener::open(&shared)).await;
+        let is_unfit = matches!(listener, Ok(Ok(None)));
+        if let Ok(Ok(Some(listener))) = listener {
+            listener.listen().await;
+        }
         if started.elapsed() > MAX_PAUSE {
             pause = FIRST_PAUSE;
         }
         let mut state = shared.state.lock();
-        state.forget_signs();
-        if unfit {
-            warn_once(&mut state, &shared.warnings);
+        state.signs.clear();
+        if is_unfit {
             state.not_before = Some(Instant::now() + UNFIT_PAUSE);
+            if !std::mem::replace(&mut state.has_warned, true) {
+                shared.warnings.debug(
+                    "Notifications of PostgreSQL do not arrive, probably because of a pooler: waiting is done by polling",
+                );
+            }
         } else {
             let random = 0.5 + rand::random::<f64>() / 2.0;
             state.not_before = Some(Instant::now() + pause.mul_f64(random));
@@ -80,31 +81,15 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-fn warn_once(state: &mut State, warnings: &Warnings) {
-    if !std::mem::replace(&mut state.has_warned, true) {
-        warnings.debug(
-            "Notifications of PostgreSQL do not arrive, probably because of a pooler: waiting is done by polling",
-        );
-    }
-}
-
-#[derive(PartialEq, Eq)]
-enum End {
-    Unneeded,
-    Lost,
-}
-
 struct Listener<'a> {
     shared: &'a Shared,
-    connection: DedicatedConnection,
+    connection: Connection,
     /// Cancelled when the connection ends.
     ended: CancellationToken,
     /// The id of the server's process. No other process may hold our signs.
     pid: String,
     /// The oid of the lock table.
     table: String,
-    /// Keys and their hashes.
-    signs: HashMap<String, i32>,
 }
 
 impl<'a> Listener<'a> {
@@ -130,40 +115,40 @@ impl<'a> Listener<'a> {
             ended,
             pid,
             table,
-            signs: HashMap::new(),
         }))
     }
 
-    async fn listen(mut self) -> End {
+    /// Listens until the connection ends or is not needed any more.
+    async fn listen(self) {
         loop {
-            let Ok(complete) = self.update_signs().await else {
-                return End::Lost;
+            let Ok(is_complete) = self.update_signs().await else {
+                return;
             };
-            let idle = self.shared.state.lock().keys.is_empty();
+            let is_idle = self.shared.state.lock().keys.is_empty();
             tokio::select! {
                 biased;
-                () = self.shared.closed.cancelled() => return End::Unneeded,
-                () = self.ended.cancelled() => return End::Lost,
+                () = self.shared.closed.cancelled() => return,
+                () = self.ended.cancelled() => return,
                 () = self.shared.keys_changed.notified() => {}
-                () = sleep(SIGN_PAUSE), if !complete => {}
-                () = sleep(LINGER), if idle => return End::Unneeded,
+                () = sleep(SIGN_PAUSE), if !is_complete => {}
+                () = sleep(LINGER), if is_idle => return,
                 () = sleep(CHECK_INTERVAL) => {
                     if !self.is_usable().await {
-                        return End::Lost;
+                        return;
                     }
                 }
             }
         }
     }
 
-    /// Gives signs for the keys that are watched now, and withdraws the others. Returns whether every
-    /// sign that was tried could be given.
-    async fn update_signs(&mut self) -> Result<bool> {
-        let unwanted = self.unwanted();
-        let missing = self.missing(MAX_SIGNS - (self.signs.len() - unwanted.len()));
+    /// Gives signs for the keys that are watched now, and withdraws the others. Lets the waiters of a key
+    /// with a new sign make an attempt, now that a release notifies them. Returns whether every sign that
+    /// was tried could be given.
+    async fn update_signs(&self) -> Result<bool> {
+        let (unwanted, missing) = self.shared.state.lock().sign_changes();
         let (table, pid) = (&self.table, &self.pid);
         let mut message = String::new();
-        for (_, hash) in &unwanted {
+        for hash in &unwanted {
             message.push_str(&format!(
                 "SELECT pg_advisory_unlock_shared({table}::oid::int4, {hash}) WHERE pg_backend_pid() = {pid};"
             ));
@@ -174,54 +159,27 @@ impl<'a> Listener<'a> {
                 "SELECT {hash}, pg_try_advisory_lock_shared({table}::oid::int4, {hash}) WHERE pg_backend_pid() = {pid};"
             ));
         }
-        let mut complete = true;
-        if !message.is_empty() {
-            let answers = self.query(&message).await?;
-            if answers.len() != unwanted.len() + missing.len() {
-                return Err(lost());
-            }
-            for (key, _) in &unwanted {
-                self.signs.remove(key);
-            }
-            for (key, answer) in missing.into_iter().zip(&answers[unwanted.len()..]) {
-                match given(answer) {
-                    Some(hash) => drop(self.signs.insert(key, hash)),
-                    None => complete = false,
-                }
-            }
+        if message.is_empty() {
+            return Ok(true);
         }
-        self.announce();
-        Ok(complete)
-    }
-
-    /// Returns the keys that have a sign and are not watched any more.
-    fn unwanted(&self) -> Vec<(String, i32)> {
+        let mut answers = self.query(&message).await?;
+        if answers.len() != unwanted.len() + missing.len() {
+            return Err(lost());
+        }
+        let answers = answers.split_off(unwanted.len());
+        let tried = missing.len();
+        let given: HashMap<_, _> = missing
+            .into_iter()
+            .zip(&answers)
+            .filter_map(|(key, answer)| Some((key, given(answer)?)))
+            .collect();
+        let is_complete = given.len() == tried;
         let mut state = self.shared.state.lock();
-        let signs = self.signs.iter();
-        signs
-            .filter(|(key, _)| state.keys.state_of(*key).is_none())
-            .map(|(key, hash)| (key.clone(), *hash))
-            .collect()
-    }
-
-    /// Returns the watched keys that have no sign.
-    fn missing(&self, max: usize) -> Vec<String> {
-        let mut state = self.shared.state.lock();
-        let keys = state.keys.iter().map(|(key, _)| key);
-        keys.filter(|key| !self.signs.contains_key(*key))
-            .take(max)
-            .cloned()
-            .collect()
-    }
-
-    /// Lets waiters make an attempt, now that a release of their key notifies them.
-    fn announce(&self) {
-        let is_new = |key: &String, sign: &mut Sign| {
-            let before = std::mem::replace(sign, self.signs.get(key).copied());
-            before.is_none() && sign.is_some()
-        };
-        let wake_up = self.shared.state.lock().keys.wake_up_where(is_new);
+        let wake_up = state.keys.wake_up_where(|key, ()| given.contains_key(key));
+        state.signs.extend(given);
+        drop(state);
         wake_up.send();
+        Ok(is_complete)
     }
 
     /// Returns whether the connection works and the table is still the same one.
@@ -237,6 +195,26 @@ impl<'a> Listener<'a> {
         timeout(ANSWER_TIMEOUT, self.connection.query(message))
             .await
             .unwrap_or_else(|_| Err(lost()))
+    }
+}
+
+impl State {
+    /// Takes the signs of keys that nobody watches any more, and returns their hashes. Returns also the
+    /// watched keys that have no sign, as far as there is room for them.
+    fn sign_changes(&mut self) -> (Vec<i32>, Vec<String>) {
+        let Self { keys, signs, .. } = self;
+        let unwanted = signs
+            .extract_if(|key, _| keys.state_of(key).is_none())
+            .map(|(_, hash)| hash)
+            .collect();
+        let missing = keys
+            .iter()
+            .map(|(key, ())| key)
+            .filter(|key| !signs.contains_key(*key))
+            .take(MAX_SIGNS.saturating_sub(signs.len()))
+            .cloned()
+            .collect();
+        (unwanted, missing)
     }
 }
 

@@ -6,6 +6,7 @@
 mod listener;
 mod proof;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -24,7 +25,7 @@ use crate::lock::Key;
 pub(super) struct Watcher(Arc<Shared>);
 
 struct Shared {
-    connections: Connections,
+    connections: Arc<Connections>,
     warnings: Warnings,
     /// The quoted name of the lock table.
     table: String,
@@ -34,12 +35,11 @@ struct Shared {
     closed: CancellationToken,
 }
 
-/// The server's hash of a key. Some if the sign that somebody waits for the key has been given.
-type Sign = Option<i32>;
-
 #[derive(Default)]
 struct State {
-    keys: Registry<String, Sign>,
+    keys: Registry<String>,
+    /// The keys with a sign that somebody waits for them, and the server's hashes of them.
+    signs: HashMap<String, i32>,
     has_listener: bool,
     /// When the next connection may be opened.
     not_before: Option<Instant>,
@@ -47,7 +47,7 @@ struct State {
 }
 
 impl Watcher {
-    pub(super) fn new(connections: Connections, table: String, warnings: Warnings) -> Self {
+    pub(super) fn new(connections: Arc<Connections>, table: String, warnings: Warnings) -> Self {
         Self(Arc::new(Shared {
             connections,
             warnings,
@@ -81,8 +81,8 @@ impl Watches for Shared {
 
     fn join(self: &Arc<Self>, key: &String) -> Option<Changes> {
         let mut state = self.state.lock();
-        let (changes, sign) = state.keys.join(key.clone())?;
-        if sign.is_some() {
+        let (changes, ()) = state.keys.join(key.clone())?;
+        if state.signs.contains_key(key) {
             changes.mark_changed();
         } else {
             self.keys_changed.notify_one();
@@ -105,22 +105,10 @@ impl Watches for Shared {
 impl Shared {
     /// Wakes the waiters of keys with this hash.
     fn wake_waiters(&self, hash: i32) {
-        let has_hash = |_: &String, sign: &mut Sign| *sign == Some(hash);
-        let wake_up = self.state.lock().keys.wake_up_where(has_hash);
+        let mut state = self.state.lock();
+        let State { keys, signs, .. } = &mut *state;
+        let wake_up = keys.wake_up_where(|key, ()| signs.get(key) == Some(&hash));
+        drop(state);
         wake_up.send();
-    }
-}
-
-impl State {
-    /// Lets the listener end, unless somebody watches a key. Returns whether it may.
-    fn stop_if_unwatched(&mut self) -> bool {
-        self.has_listener = !self.keys.is_empty();
-        !self.has_listener
-    }
-
-    fn forget_signs(&mut self) {
-        for (_, sign) in self.keys.iter() {
-            *sign = None;
-        }
     }
 }
