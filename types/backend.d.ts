@@ -1,5 +1,6 @@
 // Backends: their capabilities, their operations and the options that all of them share.
 
+import type { SharingOptions } from "./lock.js";
 import type {
   AcquireResult,
   DecoratedAcquireResult,
@@ -23,6 +24,11 @@ export interface BackendCapabilities {
    * printed.
    */
   readonly waitsBy?: "notification" | "polling" | undefined;
+  /**
+   * Whether several holders can share a key (`concurrency`, `mode`). A backend of your own declares it
+   * if its `acquire` does what these two options say. Not enumerable on backends of this package.
+   */
+  readonly supportsSharing?: boolean | undefined;
 }
 
 /** The capabilities that all backends of this package share. */
@@ -38,6 +44,9 @@ export type KeyOp = Readonly<{
   /** Cancels the operation: it rejects at once with a LockError "Aborted". */
   signal?: AbortSignal | undefined;
 }>;
+
+/** Argument of `acquire`. */
+export type AcquireOp = KeyOp & Readonly<{ ttlMs: number }> & Readonly<SharingOptions>;
 
 /** Argument of an operation on a held lock. */
 export type LockOp = Readonly<{
@@ -85,7 +94,7 @@ export type WatchOp = Readonly<{
  */
 export interface CustomLockBackend<C extends BackendCapabilities = FencingCapabilities> {
   /** Tries once to acquire the lock. Does not wait. */
-  acquire: (opts: KeyOp & Readonly<{ ttlMs: number }>) => Promise<AcquireResult<C>>;
+  acquire: (opts: AcquireOp) => Promise<AcquireResult<C>>;
   /** Releases the lock. Idempotent: safe to call even if the lock may already be gone. */
   release: (opts: LockOp) => Promise<ReleaseResult>;
   /** Moves the expiry to `ttlMs` from now. Never revives an expired lock. */
@@ -118,7 +127,7 @@ export interface LockBackend<
    * await using held = await backend.acquire({ key: "report", ttlMs: 30_000 });
    * if (!held.ok) return; // somebody else holds it
    */
-  acquire: (opts: KeyOp & Readonly<{ ttlMs: number }>) => Promise<DecoratedAcquireResult<C>>;
+  acquire: (opts: AcquireOp) => Promise<DecoratedAcquireResult<C>>;
   lookup: {
     /** Returns what is known about the lock on a key: for diagnostics, never as a guard. */
     (opts: KeyLookup): Promise<LockInfo<C> | null>;
@@ -149,7 +158,7 @@ export interface ManagedLockBackend<
    * if (!held.ok) return; // somebody else holds it
    * await write(report, { fence: held.fence, signal: held.signal });
    */
-  acquire: (opts: KeyOp & Readonly<{ ttlMs: number }>) => Promise<ManagedAcquireResult<C>>;
+  acquire: (opts: AcquireOp) => Promise<ManagedAcquireResult<C>>;
   /**
    * Closes the backend's connections. Acquires and waits reject from now on; locks that are
    * held have `timeoutMs` to be released. A second call waits for the first.

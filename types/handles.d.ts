@@ -3,7 +3,7 @@
 import type {
   BackendCapabilities,
   CustomLockBackend,
-  KeyOp,
+  AcquireOp,
   ManagedLockBackend,
   OnReleaseError,
 } from "./backend.js";
@@ -37,15 +37,15 @@ export function decorateAcquireResult<C extends BackendCapabilities>(
  */
 export function acquireHandle<C extends BackendCapabilities>(
   backend: Pick<ManagedLockBackend<C>, "acquire">,
-  opts: KeyOp & Readonly<{ ttlMs: number }>,
+  opts: AcquireOp,
 ): Promise<ManagedAcquireResult<C>>;
 export function acquireHandle<C extends BackendCapabilities>(
   backend: { acquire: (opts: any) => Promise<DecoratedAcquireResult<C>> },
-  opts: KeyOp & Readonly<{ ttlMs: number }>,
+  opts: AcquireOp,
 ): Promise<DecoratedAcquireResult<C>>;
 export function acquireHandle<C extends BackendCapabilities>(
   backend: Pick<CustomLockBackend<C>, "acquire" | "release" | "extend">,
-  opts: KeyOp & Readonly<{ ttlMs: number }>,
+  opts: AcquireOp,
 ): Promise<DecoratedAcquireResult<C>>;
 
 /** Returns the data of an acquired lock together with the methods of a handle. */

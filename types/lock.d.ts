@@ -34,8 +34,29 @@ export interface AcquisitionOptions {
   signal?: AbortSignal | undefined;
 }
 
+/** With how many others a lock shares its key. */
+export interface SharingOptions {
+  /**
+   * How many holders the key may have at a time, 1 to 1,000. Default 1: an exclusive lock. Each attempt
+   * brings its own limit, so you can change it while processes with the old one still run.
+   *
+   * @example
+   * await lock(callStripe, { key: "stripe", concurrency: 5 });
+   */
+  concurrency?: number | undefined;
+  /**
+   * "shared": any number of holders at a time, or up to `concurrency`, but never together with an
+   * exclusive one. Use it for readers. "exclusive" (the default without `concurrency`): the only
+   * holder, such as a writer. A waiting writer keeps new readers out, so it gets its turn.
+   *
+   * @example
+   * await lock(readIndex, { key: "index", mode: "shared" });
+   */
+  mode?: "exclusive" | "shared" | undefined;
+}
+
 /** The config of `lock`, `tryLock`, `hold` and `tryHold`. */
-export interface LockConfig {
+export interface LockConfig extends SharingOptions {
   /** What to lock: well-formed Unicode, up to 512 bytes of UTF-8. Compared in normalization form C. */
   key: string;
   /**
@@ -102,6 +123,11 @@ export type LockContext<C extends BackendCapabilities = FencingCapabilities> = L
   readonly expiresAtMs: number;
   /** Moves the expiry to `ttlMs` from now. Default: the `ttlMs` of the config. */
   readonly extend: (ttlMs?: number) => Promise<ExtendResult>;
+  /**
+   * The number of this holder if the key is shared: the smallest from 0 that no other holder has. Use
+   * it as the number of a worker, shard or port.
+   */
+  readonly slot?: number | undefined;
 } & (C["supportsFencing"] extends true
     ? {
         /** Grows with each acquisition of the key. Pass it to whatever you write to. */

@@ -17,6 +17,8 @@ export type AcquireOk<C extends BackendCapabilities = FencingCapabilities> = {
   lockId: string;
   /** When the lock expires, in Unix milliseconds by the clock of the backend's `timeAuthority`. */
   expiresAtMs: number;
+  /** The number of this holder if the key is shared: the smallest from 0 that no other holder has. */
+  slot?: number | undefined;
 } & (C["supportsFencing"] extends true ? { fence: Fence } : {});
 
 /** Somebody else holds the key. */
@@ -93,6 +95,12 @@ export type LockInfo<C extends BackendCapabilities = FencingCapabilities> = {
   expiresAtMs: number;
   /** Unix time in milliseconds. */
   acquiredAtMs: number;
+  /** "shared" if other holders may have the key at the same time. `listLocks` always says which. */
+  mode?: "exclusive" | "shared" | undefined;
+  /** The number of a shared holder: unique among those that hold the key at the same time. */
+  slot?: number | undefined;
+  /** How many holders share the key. A lookup by key describes the one that expires last. */
+  holders?: number | undefined;
   /** The `holderLabel` of the holder's backend, if it has one. */
   holderLabel?: string | undefined;
 } & (C["supportsFencing"] extends true ? { fence: Fence } : {});
@@ -111,4 +119,7 @@ export interface RawLockInfo {
   acquiredAtMs: number;
   fence?: Fence;
   holderLabel?: string | undefined;
+  mode?: "exclusive" | "shared" | undefined;
+  slot?: number | undefined;
+  holders?: number | undefined;
 }

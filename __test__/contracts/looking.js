@@ -43,7 +43,9 @@ export function looking(t) {
       await (await backend.acquire({ key: "released", ttlMs: 60_000 })).release();
       await backend.acquire({ key: "expired", ttlMs: 1 });
       await untilFree(backend, "expired");
-      const told = await Promise.all(keys.map((key) => backend.lookup({ key })));
+      const told = await Promise.all(
+        keys.map(async (key) => ({ ...(await backend.lookup({ key })), mode: "exclusive" })),
+      );
       const found = await all(listLocks(backend));
       expect(found.sort(byKeyHash)).toEqual(told.sort(byKeyHash));
       for (const text of [JSON.stringify(found), inspect(found)]) {
@@ -57,7 +59,9 @@ export function looking(t) {
       const { lockId } = await backend.acquire({ key: "secret", ttlMs: 60_000 });
       const info = await backend.lookup({ key: "secret" });
       const found = await all(listLocks(backend, { raw: true }));
-      expect(found.map((one) => ({ ...one }))).toEqual([{ ...info, key: "secret", lockId }]);
+      expect(found.map((one) => ({ ...one }))).toEqual([
+        { ...info, mode: "exclusive", key: "secret", lockId },
+      ]);
     });
 
     test("more than one page, each lock once; limit, and a loop that is left", async () => {

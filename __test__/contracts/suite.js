@@ -28,6 +28,7 @@ import { lookup } from "./lookup.js";
 import { outliving } from "./outliving.js";
 import { EXPECTED, scenario } from "./scenario.js";
 import { setup } from "./setup.js";
+import { sharing } from "./sharing.js";
 import { telemetry } from "./telemetry.js";
 import { unreachable } from "./unreachable.js";
 import { watching } from "./watching.js";
@@ -53,7 +54,17 @@ const ONE_BY_ONE = [
 const WAITING = [lockAcquisition, forms, looking, telemetry, fences];
 
 /** Their tests run side by side, because they wait for heartbeats and for the end of a lock. */
-const HOLDING = [expiry, lockLoss, holding, watching, leading, events, closing, unreachable];
+const HOLDING = [
+  expiry,
+  lockLoss,
+  holding,
+  sharing,
+  watching,
+  leading,
+  events,
+  closing,
+  unreachable,
+];
 
 /** Long enough for a heartbeat on a machine that is busy. */
 const PUBLIC_TTL_MS = 1_000;

@@ -14,8 +14,11 @@ afterEach(() => {
 });
 
 /** Starts `examples/<name>.mjs`. */
-export function start(name, args = [], env = {}) {
-  const child = spawn(process.execPath, [`examples/${name}.mjs`, ...args.map(String)], {
+export const start = (name, args, env) => startFile(`examples/${name}.mjs`, args, env);
+
+/** Starts a program of this repository. */
+export function startFile(name, args = [], env = {}) {
+  const child = spawn(process.execPath, [name, ...args.map(String)], {
     cwd: ROOT,
     // Frameworks print less in tests, so do not set NODE_ENV.
     env: { ...process.env, NODE_OPTIONS: "", NODE_ENV: undefined, ...env },

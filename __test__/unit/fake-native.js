@@ -65,6 +65,9 @@ class FakeBackend {
   holdLost() {
     return state.lost;
   }
+  supportsSharing() {
+    return true;
+  }
   isServedHere() {
     return state.servedHere;
   }

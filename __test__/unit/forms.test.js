@@ -188,6 +188,7 @@ describe("listLocks", () => {
     const shown = {
       ...{ keyHash: hashKey("k:0"), lockIdHash: hashKey(lockId), fence, expiresAtMs },
       acquiredAtMs: expiresAtMs - 60_000,
+      mode: "exclusive",
     };
     expect(await all(listLocks(backend))).toEqual([shown]);
     expect(await all(listLocks(backend, { raw: true }))).toEqual([

@@ -56,7 +56,7 @@ describe("replies", () => {
     });
     expect(await held.release()).toEqual({ ok: true });
     expect(calls).toEqual([
-      ["acquire", "k", 30_000, false],
+      ["acquire", "k", 30_000, false, 0],
       ["release", LOCK_ID, "k"],
     ]);
   });
@@ -93,7 +93,7 @@ describe("replies", () => {
   });
 
   test("a lookup, with a key that has commas", async () => {
-    next.push(`I${LOCK_ID}${FENCE}1700000030000,1700000000000,\na,b`, "0");
+    next.push(`I${LOCK_ID}${FENCE}1700000030000,1700000000000,,\na,b`, "0");
     expect(await getByKeyRaw(backend, "a,b")).toEqual({
       key: "a,b",
       lockId: LOCK_ID,
@@ -178,7 +178,7 @@ describe("abort", () => {
     const controller = new AbortController();
     next.push(21);
     const acquiring = backend.acquire({ key: "k", ttlMs: 1, signal: controller.signal });
-    expect(calls).toEqual([["acquire", "k", 1, true]]);
+    expect(calls).toEqual([["acquire", "k", 1, true, 0]]);
     controller.abort(reason);
     expect(await rejection(acquiring)).toMatchObject({ code: "Aborted", cause: reason });
     expect(calls[1]).toEqual(["cancel", 21]);

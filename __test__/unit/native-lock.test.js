@@ -38,7 +38,7 @@ describe("calls into the addon", () => {
     const config = { key: "k", ttlMs: 500, acquisition };
     expect(await lock(backend, ({ fence }) => fence, config)).toBe(FENCE);
     expect(calls).toEqual([
-      ["hold", "k", 500, true, false, false, 0, limits(10, 100, 0, 0, 5000, ...unknownLimits)],
+      ["hold", "k", 500, true, false, false, 0, limits(10, 100, 0, 0, 5000, ...unknownLimits, 0)],
       ["endHold", 7, false, false],
     ]);
   });
@@ -48,7 +48,7 @@ describe("calls into the addon", () => {
     await lock(backend, () => {}, { key: "k" });
     const { maxRetries, retryDelayMs, timeoutMs, backoff, jitter } = LOCK_DEFAULTS;
     expect([backoff, jitter]).toEqual(["exponential", "equal"]);
-    const defaults = limits(maxRetries, retryDelayMs, 1, 1, timeoutMs, ...unknownLimits);
+    const defaults = limits(maxRetries, retryDelayMs, 1, 1, timeoutMs, ...unknownLimits, 0);
     expect(calls[0]).toEqual(["hold", "k", 30_000, true, true, false, 0, defaults]);
   });
 
@@ -65,7 +65,7 @@ describe("calls into the addon", () => {
         ...{ backoff: "exponential", jitter: "full" },
       },
     });
-    const given = limits(3, 7, 1, 2, 11, 9, 60_000, 5);
+    const given = limits(3, 7, 1, 2, 11, 9, 60_000, 5, 0);
     expect(calls[0]).toEqual(["hold", "k", 30_000, true, true, true, 0, given]);
   });
 

@@ -16,7 +16,7 @@ use syncguard::client::host::Moment;
 use syncguard::client::{Extension, Grant};
 use syncguard::error::{Cause, Error, ErrorCode};
 use syncguard::lock::fence::FENCE_MAX;
-use syncguard::lock::{Fence, HolderLabel, LockId};
+use syncguard::lock::{Fence, HolderLabel, LockId, Share};
 use syncguard::node::fuzzing as reply;
 
 thread_local! {
@@ -43,16 +43,20 @@ fn make(input: &mut Unstructured<'_>) -> Result<(&'static str, String, Value)> {
                 lock_id: lock_id(input)?,
                 fence: fence(input)?,
                 expires_at_ms: input.arbitrary()?,
+                share: share(input)?,
                 granted_at: moment(input)?,
                 answered_at: moment(input)?,
                 valid_until: moment(input)?,
             };
-            let expected = json!({
+            let mut expected = json!({
                 "lockId": grant.lock_id.as_str(),
                 "fence": grant.fence.to_string(),
                 "expiresAtMs": grant.expires_at_ms,
                 "rest": milliseconds(grant.valid_until).to_string(),
             });
+            if let Some(share) = grant.share {
+                expected["slot"] = json!(share.slot);
+            }
             ("grant", reply::acquired(&grant), expected)
         }
         1 => {
@@ -80,7 +84,7 @@ fn make(input: &mut Unstructured<'_>) -> Result<(&'static str, String, Value)> {
             (
                 "info",
                 reply::found(Some(record.clone())),
-                read_record(&record),
+                read_found(&record),
             )
         }
         3 => {
@@ -118,6 +122,7 @@ fn record(input: &mut Unstructured<'_>) -> Result<LockRecord> {
         expires_at_ms: input.arbitrary()?,
         acquired_at_ms: input.arbitrary()?,
         label: HolderLabel::from_stored(input.arbitrary()?),
+        share: share(input)?,
     })
 }
 
@@ -129,10 +134,30 @@ fn read_record(record: &LockRecord) -> Value {
         "acquiredAtMs": record.acquired_at_ms,
         "key": record.key,
     });
+    if let Some(share) = record.share {
+        read["slot"] = json!(share.slot);
+    }
     if let Some(label) = &record.label {
         read["holderLabel"] = json!(label.as_str());
     }
     read
+}
+
+fn read_found(record: &LockRecord) -> Value {
+    let mut read = read_record(record);
+    if let Some(share) = record.share {
+        read["mode"] = json!("shared");
+        read["holders"] = json!(share.holders);
+    }
+    read
+}
+
+fn share(input: &mut Unstructured<'_>) -> Result<Option<Share>> {
+    let share = Share {
+        slot: input.arbitrary()?,
+        holders: input.arbitrary()?,
+    };
+    Ok(input.ratio(1, 2)?.then_some(share))
 }
 
 fn error(input: &mut Unstructured<'_>, depth: usize) -> Result<Error> {

@@ -33,6 +33,7 @@ fuzz_target!(|data: &[u8]| {
         Ok(AcquireOutcome::Acquired {
             fence,
             expires_at_ms,
+            ..
         }) => {
             assert!(fence.value() <= FENCE_MAX && expires_at_ms <= LARGEST_MS);
         }

@@ -11,7 +11,7 @@ use syncguard::backend::redis::RedisBackend;
 use syncguard::backend::{AcquireRequest, Backend, LookupQuery};
 use syncguard::error::Result;
 use syncguard::foreign::Foreign;
-use syncguard::lock::{Key, LockId, Ttl};
+use syncguard::lock::{Access, Key, LockId, Ttl};
 use tokio::runtime::{Builder, Runtime};
 
 static RUNTIME: LazyLock<Runtime> =
@@ -31,7 +31,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let program = Arc::new(Program(answer));
-    let own = JavascriptBackend::new(Arc::clone(&program) as _, true);
+    let own = JavascriptBackend::new(Arc::clone(&program) as _, true, true);
     let config = serde_json::from_str(r#"{"cleanupInIsLocked":true}"#).unwrap();
     let over_client = RedisBackend::open_over_client(config, program).unwrap();
     RUNTIME.block_on(async {
@@ -50,6 +50,8 @@ async fn ask(backend: &dyn Backend, must_be_undone: bool) {
         ttl,
         label: None,
         caller: 0,
+        access: Access::Exclusive,
+        mark: None,
     };
     if let Err(error) = backend.acquire(&request).await {
         // Only the server itself can say that nothing was done.

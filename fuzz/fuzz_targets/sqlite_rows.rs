@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use syncguard::backend::sqlite::fuzzing as sqlite;
 use syncguard::backend::{AcquireOutcome, AcquireRequest, LookupQuery};
 use syncguard::lock::fence::FENCE_MAX;
-use syncguard::lock::{Key, LockId, Ttl};
+use syncguard::lock::{Access, Key, LockId, Ttl};
 
 const KEY: &str = "key";
 const LOCK_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
@@ -106,6 +106,8 @@ fn use_all(database: &Connection, now_ms: u64) {
         ttl,
         label: None,
         caller: 0,
+        access: Access::Exclusive,
+        mark: None,
     };
     let before = fence(database);
     if let Ok(AcquireOutcome::Acquired { fence, .. }) = sqlite::acquire(database, &request, now_ms)

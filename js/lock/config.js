@@ -10,6 +10,7 @@ import {
 } from "../base/errors.js";
 import { checkKey } from "../native/keys.js";
 import { nearMiss } from "../base/options.js";
+import { readSharing } from "../base/sharing.js";
 import { isBackend, recognize } from "../base/recognize.js";
 import { aborted, isAborted } from "../base/signal.js";
 
@@ -19,7 +20,7 @@ const JITTER = { none: 0, equal: 1, full: 2 };
 
 const FIELDS = [
   ...["key", "ttlMs", "signal", "acquisition", "autoExtend", "maxHoldMs", "minHoldMs"],
-  ...["throwIfLost", "name", "onReleaseError", "onEvent"],
+  ...["throwIfLost", "name", "onReleaseError", "onEvent", "concurrency", "mode"],
 ];
 const ACQUISITION_FIELDS = [
   ...["maxRetries", "retryDelayMs", "maxDelayMs", "timeoutMs", "backoff", "jitter", "signal"],
@@ -36,7 +37,8 @@ const ACQUISITION_FIELDS = [
  * @property {boolean | undefined} autoExtend undefined if the kind of backend decides
  * @property {boolean} throwIfLost
  * @property {string | undefined} name
- * @property {Float64Array} limits of the wait and of the hold, as the native side takes them
+ * @property {Float64Array} limits of the wait and of the hold, and how the key is shared, as the native
+ *   side takes them
  */
 
 /**
@@ -56,6 +58,8 @@ export function readLockConfig(config, call, leads = false) {
     if (typeof key !== "string") refuseOtherThings(config, call);
     refuseNearMisses(config, FIELDS, "");
     limits = readLimits(config, acquisition, leads);
+    const sharing = readSharing(config.concurrency, config.mode);
+    if (sharing !== 0) limits = withSharing(limits, sharing);
     acquisitionSignal = acquisition?.signal;
   } catch (cause) {
     if (cause instanceof LockError) throw cause;
@@ -140,7 +144,18 @@ function readLimits({ maxHoldMs = Infinity, minHoldMs = Infinity }, acquisition,
     maxDelayMs,
     maxHoldMs,
     minHoldMs,
+    EXCLUSIVE,
   );
+}
+
+/**
+ * @param {Float64Array} limits
+ * @param {number} sharing
+ */
+function withSharing(limits, sharing) {
+  const shared = limits.slice();
+  shared[limits.length - 1] = sharing;
+  return shared;
 }
 
 /**
@@ -159,6 +174,8 @@ function refuseOtherThings(config, call) {
 
 /** The longest delay between attempts of a candidate that gets no notifications. */
 const LEAD_MAX_DELAY_MS = 1000;
+
+const EXCLUSIVE = 0;
 
 /** One object for most calls: reading it takes less time than creating another. */
 const DEFAULT_LIMITS = readLimits({}, {}, false);

@@ -40,7 +40,7 @@ export class Held {
    * @param {Engine} engine
    * @param {LockPlan} plan
    * @param {readonly Observer[]} observers
-   * @param {{ lockId: string, fence: string, expiresAtMs: number }} grant
+   * @param {import("../native/replies.js").Grant} grant
    * @param {number} number by which the engine knows the hold
    */
   constructor(engine, plan, observers, grant, number) {
@@ -49,6 +49,7 @@ export class Held {
     this.backend = engine.callers?.backend;
     this.lockId = own?.lockId ?? grant.lockId;
     this.fence = own === undefined ? grant.fence : own.fence;
+    this.slot = own === undefined ? grant.slot : own.slot;
     this.#expiresAtMs = own === undefined ? grant.expiresAtMs : own.expiresAtMs;
     this.#engine = engine;
     this.#plan = plan;
@@ -290,6 +291,7 @@ export class LockContext {
     this.#held = held;
     this.lockId = held.lockId;
     this.fence = held.fence;
+    if (held.slot !== undefined) this.slot = held.slot;
     this.isHeld = (/** @type {number | undefined} */ forMs) => held.isHeld(forMs);
     this.throwIfLost = () => held.throwIfLost();
     this.extend = (/** @type {number | undefined} */ ttlMs) => held.extend(ttlMs);

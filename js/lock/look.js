@@ -52,7 +52,8 @@ export async function* listLocks(backend, options) {
     if (reply.charCodeAt(0) !== YES) throw replyError(reply);
     const { locks, next } = JSON.parse(reply.slice(1));
     for (const lock of locks.slice(0, left)) {
-      const info = attachRawData(sanitizeLockInfo(lock, capabilities), lock);
+      const mode = lock.slot === undefined ? "exclusive" : "shared";
+      const info = attachRawData(sanitizeLockInfo({ ...lock, mode }, capabilities), lock);
       yield raw ? { ...info, key: lock.key, lockId: lock.lockId } : info;
     }
     left -= locks.length;

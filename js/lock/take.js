@@ -3,7 +3,7 @@
 import { replyError } from "../base/errors.js";
 import { isTraced, startTrace } from "../native/tracing.js";
 import { confirm, returnedId, settled, settledOrAborted, unlisten } from "../native/bridge.js";
-import { ACQUIRED, LOCKED, readGrant, readNumber, readProgress } from "../native/replies.js";
+import { isGrant, LOCKED, readGrant, readNumber, readProgress } from "../native/replies.js";
 import { cancelled, checkNotCancelled } from "./config.js";
 import { Held } from "./held.js";
 import { explained } from "./nesting.js";
@@ -112,7 +112,7 @@ export class Acquisition {
     const plan = this.#plan;
     const tag = reply.charCodeAt(0);
     if (tag === LOCKED) return null;
-    if (tag !== ACQUIRED) throw explained(replyError(reply, { key: plan.key }), engine, plan.key);
+    if (!isGrant(reply)) throw explained(replyError(reply, { key: plan.key }), engine, plan.key);
     const id = this.#id || returnedId();
     if (id !== 0) confirm(id);
     const grant = readGrant(reply, plan.key);

@@ -14,6 +14,7 @@ import {
 import { checkKey } from "./keys.js";
 import { readString } from "../base/options.js";
 import { attachRawData, sanitizeLockInfo } from "./results.js";
+import { readSharing } from "../base/sharing.js";
 import { checkSignal } from "../base/signal.js";
 import { isTraced, startTrace, traced } from "./tracing.js";
 import { contended, rememberHooks } from "../base/handle.js";
@@ -21,7 +22,7 @@ import { knowNative } from "./engine.js";
 import { extendLock, GrantedHandle, releaseLock } from "./handle.js";
 import { openNative } from "./open.js";
 import { unregisterOnGc } from "./questions.js";
-import { ACQUIRED, ERROR, INFO, LOCKED, NO, readGrant, readInfo, YES } from "./replies.js";
+import { ERROR, INFO, isGrant, LOCKED, NO, readGrant, readInfo, YES } from "./replies.js";
 
 /** @import { BackendCapabilities, ManagedLockBackend } from "../../index.js" */
 /** @typedef {import("./bridge.js").NativeBackend} NativeBackend */
@@ -74,21 +75,22 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
   /** @param {any} opts */
   async function acquireOnce(opts) {
     /** @type {any} */
-    let key, ttlMs, signal;
+    let key, ttlMs, signal, concurrency, mode;
     try {
-      ({ key, ttlMs, signal } = opts);
+      ({ key, ttlMs, signal, concurrency, mode } = opts);
     } catch (cause) {
       throw unreadableOptions("acquire({ key, ttlMs })", opts, cause);
     }
     checkKey(key);
     if (typeof ttlMs !== "number") throw invalidArgument(BAD_TTL);
     if (signal !== undefined) checkSignal(signal, { key });
-    const started = native.acquire(key, ttlMs, signal !== undefined);
+    const sharing = readSharing(concurrency, mode);
+    const started = native.acquire(key, ttlMs, signal !== undefined, sharing);
     const isPending = typeof started !== "string";
     const reply = isPending ? await answer(native, started, signal, { key }) : started;
     const tag = reply.charCodeAt(0);
     if (tag === LOCKED) return contended();
-    if (tag !== ACQUIRED) throw replyError(reply, { key });
+    if (!isGrant(reply)) throw replyError(reply, { key });
     const id = isPending ? started : returnedId();
     if (id !== 0) confirmOnReturn(id);
     return new GrantedHandle(origin, readGrant(reply, key), key);
@@ -184,9 +186,13 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
       lookup,
       capabilities: Object.freeze(
         // Not enumerable: programs compare the capabilities with the three that are specified.
-        Object.defineProperty({ ...capabilities }, "waitsBy", {
-          get: () => (native.canWatch() ? "notification" : "polling"),
-        }),
+        Object.defineProperties(
+          { ...capabilities },
+          {
+            waitsBy: { get: () => (native.canWatch() ? "notification" : "polling") },
+            supportsSharing: { get: () => native.supportsSharing() },
+          },
+        ),
       ),
       close,
       [Symbol.asyncDispose]: () => close(),

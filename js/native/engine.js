@@ -19,7 +19,7 @@ import { register, unregisterOnGc } from "./questions.js";
  */
 
 /** @typedef {Record<"acquire" | "release" | "extend", Function>} Operations */
-/** @typedef {{ lockId: string, fence: string | undefined, expiresAtMs: number }} OwnGrant */
+/** @typedef {{ lockId: string, fence: string | undefined, expiresAtMs: number, slot: number | undefined }} OwnGrant */
 
 /** @type {WeakMap<object, { engine: Engine, original: Operations }>} */
 const natives = new WeakMap();
@@ -78,7 +78,9 @@ function ownEngine(backend, extends_, isNative) {
   let engine = own.get(backend);
   if (engine === undefined) {
     const callers = new Callers(backend);
-    const native = openNativeOwn(callers.target, typeof backend.watch === "function");
+    const canWatch = typeof backend.watch === "function";
+    const supportsSharing = backend.capabilities?.supportsSharing === true;
+    const native = openNativeOwn(callers.target, canWatch, supportsSharing);
     const name = backend.capabilities?.backend;
     engine = { native, name, isNative, callers, needsJavascript: true };
     own.set(backend, engine);
@@ -146,7 +148,7 @@ export class Callers {
   }
 
   /** @param {any} question */
-  async #answer({ op, id, key, ttlMs, caller, number }) {
+  async #answer({ op, id, key, ttlMs, caller, number, limit }) {
     const { backend } = this;
     if (backend === undefined) {
       throw new LockError(
@@ -158,11 +160,11 @@ export class Callers {
     switch (op) {
       case "acquire": {
         const signal = this.#signals.get(caller);
-        const result = await backend.acquire({ key, ttlMs, signal });
+        const result = await backend.acquire({ key, ttlMs, signal, ...sharing(limit) });
         if (!result?.ok) return { ok: false };
-        const { lockId: granted, fence, expiresAtMs } = result;
-        this.#grants.set(id, { lockId: granted, fence, expiresAtMs });
-        return { ok: true, expiresAtMs: milliseconds(expiresAtMs) };
+        const { lockId: granted, fence, expiresAtMs, slot } = result;
+        this.#grants.set(id, { lockId: granted, fence, expiresAtMs, slot });
+        return { ok: true, expiresAtMs: milliseconds(expiresAtMs), slot: slot ?? null };
       }
       case "release": {
         const result = await backend.release({ lockId });
@@ -184,6 +186,16 @@ export class Callers {
         this.#watches.get(number)?.abort();
     }
   }
+}
+
+/**
+ * Returns how an acquire asks for a share of the key. Nothing for an exclusive lock.
+ * @param {number | null | undefined} limit null for any number of holders
+ */
+function sharing(limit) {
+  if (limit === undefined) return {};
+  const mode = /** @type {const} */ ("shared");
+  return limit === null ? { mode } : { mode, concurrency: limit };
 }
 
 /** @param {any} result */

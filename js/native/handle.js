@@ -157,16 +157,17 @@ export class GrantedHandle {
 
   /**
    * @param {Origin} origin
-   * @param {{ lockId: string, expiresAtMs: number, fence: string, rest: string }} grant
+   * @param {import("./replies.js").Grant} grant
    * @param {string} key
    */
-  constructor(origin, { lockId, expiresAtMs, fence, rest }, key) {
+  constructor(origin, { lockId, expiresAtMs, fence, slot, rest }, key) {
     const granted = new Granted(origin, lockId, rest, key);
     this.#granted = granted;
     this.ok = /** @type {const} */ (true);
     this.lockId = lockId;
     this.expiresAtMs = expiresAtMs;
     this.fence = fence;
+    if (slot !== undefined) this.slot = slot;
     this.release = (/** @type {AbortSignal | undefined} */ signal) => granted.release(signal);
     this.extend = (/** @type {number} */ ttlMs, /** @type {AbortSignal | undefined} */ signal) =>
       granted.extend(ttlMs, signal);

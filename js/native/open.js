@@ -24,10 +24,11 @@ export function openNative(kind, config, target = 0, label) {
  * Creates the engine over a backend written in JavaScript, which is asked as `target`.
  * @param {number} target
  * @param {boolean} canWatch
+ * @param {boolean} supportsSharing
  * @returns {NativeBackend}
  */
-export function openNativeOwn(target, canWatch) {
-  return servedHere(opened(addon().openOwn(theBridge(), target, canWatch)));
+export function openNativeOwn(target, canWatch, supportsSharing) {
+  return servedHere(opened(addon().openOwn(theBridge(), target, canWatch, supportsSharing)));
 }
 
 /**

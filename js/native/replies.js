@@ -9,11 +9,13 @@ import { failure } from "./results.js";
 
 // First characters.
 export const ACQUIRED = 0x41; // A lockId(22) fence(15) expiresAtMs , … (see `readGrant`)
+export const SHARED = 0x53; // S, like A, with the slot and a comma after the expiry
 export const LOCKED = 0x4c; // L
 export const YES = 0x31; // 1 …
 export const NO = 0x30; // 0
 const EXPIRED = 0x32; // 2
-export const INFO = 0x49; // I lockId(22) fence(15) expiresAtMs , acquiredAtMs , label \n key
+// I lockId(22) fence(15) expiresAtMs , acquiredAtMs , slot / holders , label \n key
+export const INFO = 0x49;
 export const ERROR = 0x45; // E {json}
 export const BEAT = 0x42; // B, or B E {json}
 export const UNSURE = "!";
@@ -22,8 +24,26 @@ const LOCK_ID_END = 23;
 const FENCE_END = 38;
 
 /**
- * Reads a grant, `A…`. After the expiry follows, for a single acquire, until when it is valid; for a
- * hold, its number, the attempts made and the milliseconds waited.
+ * Returns whether the reply is a grant.
+ * @param {string} reply
+ */
+export function isGrant(reply) {
+  const tag = reply.charCodeAt(0);
+  return tag === ACQUIRED || tag === SHARED;
+}
+
+/**
+ * @typedef {object} Grant
+ * @property {string} lockId
+ * @property {string} fence
+ * @property {number} expiresAtMs
+ * @property {number | undefined} slot undefined if the lock is exclusive
+ * @property {string} rest
+ */
+
+/**
+ * Reads a grant, `A…` or `S…`. After the expiry follows, for a single acquire, until when it is valid;
+ * for a hold, its number, the attempts made and the milliseconds waited.
  * @param {string} reply
  * @param {string} key
  */
@@ -31,12 +51,20 @@ export function readGrant(reply, key) {
   const comma = reply.indexOf(",", FENCE_END);
   const fence = reply.slice(LOCK_ID_END, FENCE_END);
   if (fence > FENCE_THRESHOLDS.WARN) logFenceWarning(fence, key);
-  return {
+  /** @type {Grant} */
+  const grant = {
     lockId: reply.slice(1, LOCK_ID_END),
     fence,
     expiresAtMs: Number(reply.slice(FENCE_END, comma)),
+    slot: undefined,
     rest: reply.slice(comma + 1),
   };
+  if (reply.charCodeAt(0) === SHARED) {
+    const end = grant.rest.indexOf(",");
+    grant.slot = Number(grant.rest.slice(0, end));
+    grant.rest = grant.rest.slice(end + 1);
+  }
+  return grant;
 }
 
 /**
@@ -69,16 +97,25 @@ export function readProgress(reply) {
 export function readInfo(reply) {
   const comma = reply.indexOf(",", FENCE_END);
   const secondComma = reply.indexOf(",", comma + 1);
-  const end = reply.indexOf("\n", secondComma);
-  const holderLabel = reply.slice(secondComma + 1, end);
+  const thirdComma = reply.indexOf(",", secondComma + 1);
+  const end = reply.indexOf("\n", thirdComma);
+  const share = reply.slice(secondComma + 1, thirdComma);
+  const holderLabel = reply.slice(thirdComma + 1, end);
   return {
     lockId: reply.slice(1, LOCK_ID_END),
     fence: reply.slice(LOCK_ID_END, FENCE_END),
     expiresAtMs: Number(reply.slice(FENCE_END, comma)),
     acquiredAtMs: Number(reply.slice(comma + 1, secondComma)),
     key: reply.slice(end + 1),
+    ...(share !== "" && readShare(share)),
     ...(holderLabel !== "" && { holderLabel }),
   };
+}
+
+/** @param {string} share */
+function readShare(share) {
+  const [slot, holders] = share.split("/").map(Number);
+  return { mode: /** @type {const} */ ("shared"), slot, holders };
 }
 
 /**

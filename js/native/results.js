@@ -32,6 +32,9 @@ export function sanitizeLockInfo(raw, capabilities) {
     expiresAtMs: raw.expiresAtMs,
     acquiredAtMs: raw.acquiredAtMs,
     ...(capabilities.supportsFencing && { fence: raw.fence }),
+    ...(raw.mode !== undefined && { mode: raw.mode }),
+    ...(raw.slot !== undefined && { slot: raw.slot }),
+    ...(raw.holders !== undefined && { holders: raw.holders }),
     // Only if the holder has a label.
     ...(raw.holderLabel !== undefined && { holderLabel: raw.holderLabel }),
   };

@@ -21,7 +21,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::error::{Error, Result};
-use crate::lock::{Fence, HolderLabel, Key, LockId, Ttl};
+use crate::lock::{Access, Fence, HolderLabel, Key, LockId, Share, Ttl};
 use report::Finding;
 
 #[derive(Debug, Clone)]
@@ -35,6 +35,10 @@ pub struct AcquireRequest {
     /// The number by which the program knows the call that asks, for backends that are part of the
     /// program. 0 if it has none.
     pub caller: u64,
+    pub access: Access,
+    /// The id of the mark that this exclusive attempt leaves in a shared record that refuses it. None
+    /// if nobody waits for the key.
+    pub mark: Option<LockId>,
 }
 
 #[derive(Debug, Clone)]
@@ -56,19 +60,24 @@ pub enum AcquireOutcome {
     Acquired {
         fence: Fence,
         expires_at_ms: u64,
+        /// None if the lock is exclusive.
+        share: Option<Share>,
     },
     /// Another holder has the lock. None if the store does not say which.
     Locked(Option<Holder>),
 }
 
-/// The holder of a lock that somebody else wants.
+/// The holder of a lock that somebody else wants. Of several, the one that the refused attempt waits
+/// for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// The time until the lock expires, unless it is extended.
+    /// The time until the attempt can succeed, unless a lock is extended.
     pub free_in: Duration,
     /// When the lock expires by the store's clock. If a later attempt sees another value, the lock
     /// was extended or has a new holder.
     pub expires_at_ms: u64,
+    /// Whether the key is shared. An exclusive waiter then leaves a mark.
+    pub is_shared: bool,
     pub label: Option<HolderLabel>,
 }
 
@@ -107,6 +116,8 @@ pub struct LockRecord {
     pub acquired_at_ms: u64,
     pub fence: Fence,
     pub label: Option<HolderLabel>,
+    /// None if the lock is exclusive.
+    pub share: Option<Share>,
 }
 
 /// A page of the list of live locks.
@@ -141,6 +152,8 @@ pub struct Capabilities {
     /// Whether operations complete on threads of the backend itself, where the caller may continue at
     /// once, and not in tasks of the runtime.
     pub has_own_threads: bool,
+    /// Whether several holders can share a key.
+    pub supports_sharing: bool,
     /// Computes the bits that the lockIds of a key must carry ([`LockId::with_spare_bits`]), for a
     /// store that must find a lock by its lockId alone. None if a lockId need not carry any.
     pub lock_id_bits: Option<fn(&Key) -> usize>,
@@ -180,6 +193,10 @@ pub trait Backend: Send + Sync + 'static {
     }
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome>;
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome>;
+    /// Removes an exclusive waiter's mark from a shared record, if it is still there.
+    async fn unmark(&self, _key: &Key, _mark: LockId) -> Result<()> {
+        Ok(())
+    }
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome>;
     async fn is_locked(&self, key: &Key) -> Result<bool>;
     /// Returns the lock if it is live.

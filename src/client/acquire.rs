@@ -11,12 +11,35 @@ use super::wait::Wanted;
 use super::{Client, Grant, Hold, HoldPolicy, Progress, WaitPolicy, aborted, closed};
 use crate::backend::{AcquireOutcome, AcquireRequest, Holder};
 use crate::error::{Error, Result};
-use crate::lock::{Key, LockId, Ttl};
+use crate::lock::{Access, Key, LockId, Ttl};
+
+/// A lock that a caller wants.
+#[derive(Debug, Clone)]
+pub struct LockRequest {
+    pub key: Key,
+    pub ttl: Ttl,
+    pub access: Access,
+    /// See [`AcquireRequest::caller`].
+    pub caller: u64,
+}
+
+#[cfg(test)]
+impl LockRequest {
+    pub(super) fn exclusive(key: Key, ttl: Ttl) -> Self {
+        Self {
+            key,
+            ttl,
+            access: Access::Exclusive,
+            caller: 0,
+        }
+    }
+}
 
 /// A lock that a caller wants to wait for and hold.
 #[derive(Debug)]
 pub struct HoldRequest {
     pub key: Key,
+    pub access: Access,
     pub policy: HoldPolicy,
     /// None for a single attempt.
     pub wait: Option<WaitPolicy>,
@@ -69,13 +92,13 @@ impl Client {
     /// Makes one attempt. None if another holder has the lock. An acquire that was cancelled is undone.
     pub async fn acquire(
         self: Arc<Self>,
-        key: Key,
-        ttl: Ttl,
+        lock: LockRequest,
         cancel: Option<CancellationToken>,
     ) -> Settled<Option<Grant>> {
         self.stall_at_process_end().await;
         let _under_way = self.undoing.token();
-        match Arc::clone(&self).attempt(key.clone(), ttl, 0).await {
+        let (key, ttl) = (lock.key.clone(), lock.ttl);
+        match Arc::clone(&self).attempt(lock, None).await {
             Attempt::Granted(grant) if cancel.is_some_and(|cancel| cancel.is_cancelled()) => {
                 Settled {
                     result: Err(aborted()),
@@ -109,6 +132,7 @@ impl Client {
         drop(self.abandon(&hold));
         let request = HoldRequest {
             key: hold.key.clone(),
+            access: hold.access,
             policy: hold.policy,
             wait: None,
             caller,
@@ -126,17 +150,21 @@ impl Client {
         self.stall_at_process_end().await;
         // `close` waits for this token until the lock is registered as a hold or is being undone.
         let _under_way = self.undoing.token();
-        let wanted = Wanted {
-            key: &request.key,
+        let lock = LockRequest {
+            key: request.key,
             ttl: request.policy.ttl,
+            access: request.access,
             caller: request.caller,
+        };
+        let wanted = Wanted {
+            lock: &lock,
             cancel: cancel.as_ref(),
         };
         let settled = self.wait(&wanted, &mut progress).await;
         let result = match settled.result {
             Ok(Some(grant)) => {
                 let now = self.host.now();
-                let hold = Hold::new(request.key, &grant, request.policy, progress, now);
+                let hold = Hold::new(&lock, &grant, request.policy, progress, now);
                 let hold = Arc::new(hold);
                 self.holds.insert(Arc::clone(&hold));
                 // Checked after the hold is registered: a close that begins between the two would not
@@ -172,16 +200,28 @@ impl Client {
         self.capabilities.lock_id_for(key, lock_id)
     }
 
-    pub(super) async fn attempt(self: Arc<Self>, key: Key, ttl: Ttl, caller: u64) -> Attempt {
+    /// Makes one attempt. With `mark` it is the attempt of an exclusive waiter: see
+    /// [`AcquireRequest::mark`].
+    pub(super) async fn attempt(
+        self: Arc<Self>,
+        lock: LockRequest,
+        mark: Option<LockId>,
+    ) -> Attempt {
         if self.closing.is_cancelled() {
             return Attempt::Failed(closed().into());
         }
+        if lock.access.is_shared() && !self.capabilities.supports_sharing {
+            return Attempt::Failed(cannot_share().into());
+        }
+        let ttl = lock.ttl;
         let request = AcquireRequest {
-            lock_id: self.new_lock_id(&key),
-            key,
+            lock_id: self.new_lock_id(&lock.key),
+            key: lock.key,
             ttl,
             label: self.label.clone(),
-            caller,
+            caller: lock.caller,
+            access: lock.access,
+            mark,
         };
         // The validity counts from before the request: the store may have stored the lock right then.
         let started = self.host.now();
@@ -189,6 +229,7 @@ impl Client {
             Ok(AcquireOutcome::Acquired {
                 fence,
                 expires_at_ms,
+                share,
             }) => {
                 let answered_at = self.host.now();
                 #[cfg(test)]
@@ -199,6 +240,7 @@ impl Client {
                     lock_id: request.lock_id,
                     fence,
                     expires_at_ms,
+                    share,
                     granted_at: started,
                     answered_at,
                     valid_until: started + ttl.duration(),
@@ -213,4 +255,11 @@ impl Client {
             }
         }
     }
+}
+
+fn cannot_share() -> Error {
+    Error::invalid_argument(
+        "This backend cannot share a key: its capabilities do not include supportsSharing. Leave out \
+         concurrency and mode, or use a backend of this package",
+    )
 }

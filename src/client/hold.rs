@@ -10,9 +10,9 @@ use super::host::Moment;
 #[cfg(test)]
 use super::simulation::mutation::Mutation;
 use super::wait::Progress;
-use super::{Client, Grant};
+use super::{Client, Grant, LockRequest};
 use crate::error::{Error, ErrorCode, Result};
-use crate::lock::{Fence, Key, LockId, Ttl};
+use crate::lock::{Access, Fence, Key, LockId, Share, Ttl};
 
 /// How a lock is held.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +55,9 @@ pub struct Hold {
     pub key: Key,
     pub lock_id: LockId,
     pub fence: Fence,
+    /// None if the lock is exclusive.
+    pub share: Option<Share>,
+    pub(super) access: Access,
     /// The state of the wait that acquired it. [`Client::hold_again`] continues it.
     pub progress: Progress,
     /// How long the wait took.
@@ -83,7 +86,7 @@ pub struct Hold {
 
 impl Hold {
     pub(super) fn new(
-        key: Key,
+        lock: &LockRequest,
         grant: &Grant,
         policy: HoldPolicy,
         progress: Progress,
@@ -92,7 +95,9 @@ impl Hold {
         let left = grant.valid_until.since(now);
         let first_heartbeat = now + heartbeat_interval(policy).min(left / 2);
         Self {
-            key,
+            key: lock.key.clone(),
+            access: lock.access,
+            share: grant.share,
             first_due: match policy.max_hold {
                 Some(max_hold) if policy.auto_extend => {
                     first_heartbeat.min(grant.granted_at + max_hold)

@@ -2,6 +2,7 @@
 //! kind of call and every backend:
 //!
 //! - [`acquire`]: a single attempt, and holding the lock that it acquired;
+//! - [`mark`]: how a waiting writer keeps new readers out;
 //! - [`wait`]: how to wait for a lock. Waiters of this process form a [`queue`]; [`rivals`] are the
 //!   waiters of other processes;
 //! - [`hold`]: until when a lock is certainly ours; [`heartbeat`]: how it is kept alive;
@@ -18,6 +19,7 @@ mod heartbeat;
 mod hold;
 mod holds;
 pub mod host;
+mod mark;
 pub mod parked;
 mod queue;
 mod releases;
@@ -36,9 +38,9 @@ use tokio_util::sync::CancellationToken;
 use crate::backend::report::Finding;
 use crate::backend::{Backend, Capabilities, LockRecord, LookupQuery, Page, ReleaseOutcome};
 use crate::error::{Error, ErrorCode, Result};
-use crate::lock::{Fence, HolderLabel, Key, LockId};
+use crate::lock::{Fence, HolderLabel, Key, LockId, Share};
 
-pub use acquire::{HoldRequest, Settled};
+pub use acquire::{HoldRequest, LockRequest, Settled};
 pub use hold::{Hold, HoldEvent, HoldPolicy};
 pub use wait::{Progress, WaitPolicy};
 
@@ -56,6 +58,8 @@ pub struct Grant {
     pub lock_id: LockId,
     pub fence: Fence,
     pub expires_at_ms: u64,
+    /// None if the lock is exclusive.
+    pub share: Option<Share>,
     /// Before the request: the store granted the lock at this moment or later.
     pub granted_at: Moment,
     /// When the answer came. The request may have taken long, for example to connect.

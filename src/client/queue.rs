@@ -10,12 +10,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::LockRequest;
 use super::host::Moment;
 use super::releases::Releases;
 #[cfg(test)]
 use super::simulation::mutation::Mutation;
 use crate::backend::Watch;
-use crate::lock::{HolderLabel, Key};
+use crate::lock::{Access, HolderLabel, Key, Share};
 use crate::map::FastMap;
 
 /// How long the outcome of the first waiter's attempt also counts for the others.
@@ -67,6 +68,7 @@ pub(super) struct Arrival {
 pub(super) struct Woken(Arc<Entry>);
 
 struct Entry {
+    access: Access,
     is_woken: AtomicBool,
     changed: Notify,
 }
@@ -93,8 +95,10 @@ impl Queues {
 
     /// Joins the queue of the key. If the key was released since the arrival, the attempt may have been
     /// refused before that, with nobody in the queue to be woken: the first waiter tries now.
-    pub fn join(self: &Arc<Self>, key: &Key, arrival: &Arrival) -> Waiter {
+    pub fn join(self: &Arc<Self>, lock: &LockRequest, arrival: &Arrival) -> Waiter {
+        let key = &lock.key;
         let entry = Arc::new(Entry {
+            access: lock.access,
             is_woken: AtomicBool::new(false),
             changed: Notify::new(),
         });
@@ -114,7 +118,7 @@ impl Queues {
             ticket,
             entry,
             watch: None,
-            succeeded: false,
+            outcome: Outcome::GaveUp,
         }
     }
 
@@ -181,7 +185,15 @@ pub(super) struct Waiter {
     ticket: u64,
     entry: Arc<Entry>,
     watch: Option<Box<dyn Watch>>,
-    succeeded: bool,
+    outcome: Outcome,
+}
+
+/// How a waiter leaves the queue.
+#[derive(Clone, Copy)]
+enum Outcome {
+    GaveUp,
+    /// With the lock. If it is shared, the number of holders tells whether the next waiter may have one, too.
+    Succeeded(Option<Share>),
 }
 
 impl Waiter {
@@ -266,9 +278,21 @@ impl Waiter {
         }
     }
 
-    /// Leaves the queue with the lock. The next waiter need not try.
-    pub fn succeed(mut self) {
-        self.succeeded = true;
+    /// Leaves the queue with the lock. The next waiter tries only if it may share the key.
+    pub fn succeed(mut self, share: Option<Share>) {
+        self.outcome = Outcome::Succeeded(share);
+    }
+}
+
+impl Outcome {
+    fn lets_next_try(self, access: Access) -> bool {
+        match self {
+            // This waiter may have been woken without having made its attempt.
+            Self::GaveUp => true,
+            Self::Succeeded(Some(share)) => access.is_shared() && access.admits(share.holders),
+            // The next waiter is woken when the key is released.
+            Self::Succeeded(None) => false,
+        }
     }
 }
 
@@ -290,10 +314,8 @@ impl Drop for Waiter {
         #[cfg(test)]
         let was_first = was_first && !Mutation::TurnKept.is_on();
         if was_first {
-            // This waiter may have been woken without having made its attempt: the next one makes it. A
-            // waiter that has the lock wakes the next one when it releases the key.
-            if !self.succeeded
-                && let Some(next) = queue.first()
+            if let Some(next) = queue.first()
+                && self.outcome.lets_next_try(next.access)
             {
                 next.wake();
             }

@@ -135,6 +135,7 @@ mod tests {
         let holder = Holder {
             free_in: Duration::from_millis(expires_at_ms - now),
             expires_at_ms,
+            is_shared: false,
             label: None,
         };
         rivals.refused(Some(&holder), at(now), QUICK, 0.5)
@@ -167,6 +168,7 @@ mod tests {
         let holder = Holder {
             free_in: Duration::from_secs(1),
             expires_at_ms: 1000,
+            is_shared: false,
             label: None,
         };
         let mut seen = |now| rivals.refused(Some(&holder), at(now), slow, 0.0);

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::acquire::{Attempt, Failure, Settled};
+use super::acquire::{Attempt, Failure, LockRequest, Settled};
 use super::host::Moment;
+use super::mark::Marking;
 use super::queue::Waiter;
 use super::rivals::{Follow, Rivals};
 #[cfg(test)]
@@ -14,8 +15,8 @@ use super::simulation::mutation::Mutation;
 use super::{Client, Grant, aborted, closed, timeout};
 use crate::backend::Holder;
 use crate::error::{Cause, Error, ErrorCode};
+use crate::lock::LockId;
 use crate::lock::retry::RetryPolicy;
-use crate::lock::{Key, Ttl};
 
 #[derive(Debug, Clone, Copy)]
 pub struct WaitPolicy {
@@ -91,11 +92,9 @@ impl Progress {
     }
 }
 
-/// The lock that a caller wants.
+/// The lock that a caller wants, until the caller cancels.
 pub(super) struct Wanted<'a> {
-    pub key: &'a Key,
-    pub ttl: Ttl,
-    pub caller: u64,
+    pub lock: &'a LockRequest,
     pub cancel: Option<&'a CancellationToken>,
 }
 
@@ -103,6 +102,8 @@ pub(super) struct Wanted<'a> {
 struct Next {
     /// When the holder's lock expires.
     expiry: Option<Moment>,
+    /// When the mark in a shared record has to be left or renewed.
+    renewal: Option<Moment>,
     follow: Follow,
 }
 
@@ -114,24 +115,24 @@ impl Client {
         progress: &mut Progress,
     ) -> Settled<Option<Grant>> {
         let Some(policy) = progress.policy else {
-            return match self.try_once(wanted, progress).await {
+            return match self.try_once(wanted, progress, None).await {
                 Attempt::Granted(grant) => Ok(Some(grant)).into(),
                 Attempt::Refused(_) => Ok(None).into(),
                 Attempt::Failed(failure) => failure.into(),
             };
         };
-        let arrival = self.queues.arrive(wanted.key);
+        let arrival = self.queues.arrive(&wanted.lock.key);
         let holder = if arrival.is_behind {
             progress.attempts += 1;
             None
         } else {
-            match self.try_once(wanted, progress).await {
+            match self.try_once(wanted, progress, None).await {
                 Attempt::Granted(grant) => return Ok(Some(grant)).into(),
                 Attempt::Refused(holder) => holder,
                 Attempt::Failed(failure) => return failure.into(),
             }
         };
-        let waiter = self.queues.join(wanted.key, &arrival);
+        let waiter = self.queues.join(wanted.lock, &arrival);
         if arrival.is_behind {
             waiter.wake_first(self.host.now());
         }
@@ -149,6 +150,7 @@ impl Client {
     ) -> Settled<Option<Grant>> {
         let mut asked = progress.started;
         let mut rivals = Rivals::default();
+        let mut mark: Option<Marking> = None;
         loop {
             let now = self.host.now();
             let refused_by = holder.take();
@@ -156,20 +158,31 @@ impl Client {
                 waiter.note_lease(now + holder.free_in, holder.label.clone());
             }
             if !progress.count(policy, now, self.host.random()) {
-                return Err(self.timed_out(wanted.key, progress, &waiter)).into();
+                return Err(self.timed_out(&wanted.lock.key, progress, &waiter)).into();
             }
             let expiry = refused_by
                 .as_ref()
                 .map(|holder| now + holder.free_in.max(MIN_EXPIRY_DELAY));
             let took = now.since(asked);
-            let mut follow = rivals.refused(refused_by.as_ref(), now, took, self.host.random());
+            let shared_by = refused_by.as_ref().filter(|holder| holder.is_shared);
+            let renewal = (shared_by.is_some() && !wanted.lock.access.is_shared()).then(|| {
+                let mark = mark.get_or_insert_with(|| Marking::new(self, wanted.lock.key.clone()));
+                mark.next_renewal(now)
+            });
+            // Holders that share a key come and go: who is seen says nothing about rivals.
+            let rival = refused_by.as_ref().filter(|holder| !holder.is_shared);
+            let mut follow = rivals.refused(rival, now, took, self.host.random());
             // If the store has no watch, only the back-off says when to try.
             if matches!(follow, Follow::TryAt(_))
-                && (self.capabilities.is_local || self.backend.watch(wanted.key).is_none())
+                && (self.capabilities.is_local || self.backend.watch(&wanted.lock.key).is_none())
             {
                 follow = Follow::watch_soon(now);
             }
-            let next = Next { expiry, follow };
+            let next = Next {
+                expiry,
+                renewal,
+                follow,
+            };
             let may_try = match self.until_due(wanted, progress, &mut waiter, &next).await {
                 Ok(may_try) => may_try,
                 Err(error) => return Err(error).into(),
@@ -181,9 +194,12 @@ impl Client {
             }
             asked = self.host.now();
             waiter.note_attempt(asked);
-            match self.try_once(wanted, progress).await {
+            let mark_id = mark.as_mut().map(|mark| mark.renewed(asked));
+            match self.try_once(wanted, progress, mark_id).await {
                 Attempt::Granted(grant) => {
-                    waiter.succeed();
+                    // The exclusive lock has replaced the record with the mark.
+                    mark.into_iter().for_each(Marking::forget);
+                    waiter.succeed(grant.share);
                     return Ok(Some(grant)).into();
                 }
                 Attempt::Refused(by) => holder = by,
@@ -207,11 +223,14 @@ impl Client {
         if try_at.is_some() {
             waiter.unwatch();
         }
-        let due = [next.expiry, try_at].into_iter().flatten().min();
+        let due = [next.expiry, try_at, next.renewal]
+            .into_iter()
+            .flatten()
+            .min();
         loop {
             let now = self.host.now();
             if progress.is_over(now) {
-                return Err(self.timed_out(wanted.key, progress, waiter));
+                return Err(self.timed_out(&wanted.lock.key, progress, waiter));
             }
             let first = waiter.is_first();
             let retry_is_due = now >= progress.next_retry;
@@ -244,16 +263,26 @@ impl Client {
     /// Makes an attempt. A wait repeats it if it was lost with its connection: the server may be
     /// restarting, and the next attempt is not sent before there is a new connection. What the lost
     /// attempt may have acquired is released in the background.
-    async fn try_once(self: &Arc<Self>, wanted: &Wanted<'_>, progress: &mut Progress) -> Attempt {
-        match self.attempt_once(wanted, progress).await {
+    async fn try_once(
+        self: &Arc<Self>,
+        wanted: &Wanted<'_>,
+        progress: &mut Progress,
+        mark: Option<LockId>,
+    ) -> Attempt {
+        match self.attempt_once(wanted, progress, mark).await {
             Attempt::Failed(failure) if progress.policy.is_some() && was_lost(&failure) => {
-                Box::pin(self.try_again(wanted, progress)).await
+                Box::pin(self.try_again(wanted, progress, mark)).await
             }
             attempt => attempt,
         }
     }
 
-    async fn try_again(self: &Arc<Self>, wanted: &Wanted<'_>, progress: &mut Progress) -> Attempt {
+    async fn try_again(
+        self: &Arc<Self>,
+        wanted: &Wanted<'_>,
+        progress: &mut Progress,
+        mark: Option<LockId>,
+    ) -> Attempt {
         let mut pause = LOST_ATTEMPT_PAUSE;
         let mut repeated = 0;
         loop {
@@ -265,7 +294,7 @@ impl Client {
             }
             pause *= 2;
             repeated += 1;
-            match self.attempt_once(wanted, progress).await {
+            match self.attempt_once(wanted, progress, mark).await {
                 Attempt::Failed(failure) if repeated < MAX_REPEATS && was_lost(&failure) => {}
                 attempt => return attempt,
             }
@@ -277,10 +306,11 @@ impl Client {
         self: &Arc<Self>,
         wanted: &Wanted<'_>,
         progress: &mut Progress,
+        mark: Option<LockId>,
     ) -> Attempt {
         progress.attempts = progress.attempts.saturating_add(1);
-        let (key, ttl) = (wanted.key, wanted.ttl);
-        let mut attempt = Box::pin(Arc::clone(self).attempt(key.clone(), ttl, wanted.caller));
+        let (key, ttl) = (&wanted.lock.key, wanted.lock.ttl);
+        let mut attempt = Box::pin(Arc::clone(self).attempt(wanted.lock.clone(), mark));
         let answer = tokio::select! {
             biased;
             answer = &mut attempt => Ok(answer),

@@ -1,4 +1,4 @@
-//! What a lock is, without any I/O: keys, ids, labels, fences, liveness, retry delays.
+//! What a lock is, without any I/O: keys, ids, labels, fences, liveness, retry delays, shared keys.
 
 pub mod fence;
 pub mod hash;
@@ -6,6 +6,7 @@ pub mod id;
 pub mod key;
 pub mod label;
 pub mod retry;
+pub mod share;
 pub mod time;
 pub mod ttl;
 
@@ -13,4 +14,5 @@ pub use fence::Fence;
 pub use id::LockId;
 pub use key::Key;
 pub use label::HolderLabel;
+pub use share::{Access, Share};
 pub use ttl::Ttl;

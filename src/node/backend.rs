@@ -36,7 +36,8 @@ fn id_and_ttl(lock_id: &str, ttl_ms: f64) -> Result<(LockId, Ttl)> {
 impl NativeBackend {
     /// The calls that every lock makes: see [`calls`].
     #[napi(ts_return_type = "{
-    acquire(key: string, ttlMs: number, cancellable: boolean): Answer
+    /** `sharing`: the limit of a shared lock; 0 for an exclusive one. */
+    acquire(key: string, ttlMs: number, cancellable: boolean, sharing: number): Answer
     /** With `key` a waiter of this process is woken. */
     release(lockId: string, key: string | null): Answer
     /** `caller`: see `AcquireRequest::caller`. */
@@ -116,6 +117,11 @@ impl NativeBackend {
     #[napi]
     pub fn can_watch(&self) -> bool {
         Key::new("any").is_ok_and(|key| self.backend.watch(&key).is_some())
+    }
+
+    #[napi]
+    pub fn supports_sharing(&self) -> bool {
+        self.client.capabilities().supports_sharing
     }
 
     /// Returns the engine's time in milliseconds, as in `validUntil`.

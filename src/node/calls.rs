@@ -14,8 +14,9 @@ use tokio_util::sync::CancellationToken;
 use super::operation::{Answer, Operations, Outcome, checked, failed, key_and_ttl};
 use super::panics::catch_panic;
 use super::reply::{self, Reply};
+use crate::client::LockRequest;
 use crate::error::Error;
-use crate::lock::{Key, LockId};
+use crate::lock::{Access, Key, LockId};
 
 /// Makes a call with its arguments.
 type Call = fn(&Operations, &Arguments) -> Answer;
@@ -23,7 +24,8 @@ type Call = fn(&Operations, &Arguments) -> Answer;
 const CALLS: [(&str, Call); 6] = [
     ("acquire", |backend, given| {
         let (ttl_ms, cancellable) = (given.number(1), given.boolean(2));
-        given.text(0, |key| backend.acquire(key, ttl_ms, cancellable))
+        let access = access(given.number(3));
+        given.text(0, |key| backend.acquire(key, ttl_ms, cancellable, access))
     }),
     ("release", |backend, given| {
         given.text(0, |lock_id| {
@@ -54,13 +56,19 @@ const CALLS: [(&str, Call); 6] = [
 ];
 
 impl Operations {
-    pub fn acquire(&self, key: &str, ttl_ms: f64, cancellable: bool) -> Answer {
+    pub fn acquire(&self, key: &str, ttl_ms: f64, cancellable: bool, access: Access) -> Answer {
         checked(key_and_ttl(key, ttl_ms), |(key, ttl)| {
             let client = Arc::clone(&self.client);
             let cancel = cancellable.then(CancellationToken::new);
             let token = cancel.clone();
             let operation = async move {
-                let settled = Arc::clone(&client).acquire(key.clone(), ttl, cancel).await;
+                let lock = LockRequest {
+                    key: key.clone(),
+                    ttl,
+                    access,
+                    caller: 0,
+                };
+                let settled = Arc::clone(&client).acquire(lock, cancel).await;
                 let reply = match settled.result {
                     Ok(Some(grant)) => {
                         let text = reply::acquired(&grant);
@@ -86,6 +94,17 @@ impl Operations {
                 client.release(lock_id, key).await
             })
         })
+    }
+}
+
+/// Reads the limit of a shared lock. Less than 1 or not a number: the lock is exclusive.
+pub(super) fn access(limit: f64) -> Access {
+    if limit >= 1.0 {
+        // The cast saturates: infinity becomes `UNLIMITED`.
+        let limit = limit as u32;
+        Access::Shared { limit }
+    } else {
+        Access::Exclusive
     }
 }
 

@@ -11,6 +11,7 @@ use napi_derive::napi;
 use tokio_util::sync::CancellationToken;
 
 use super::backend::NativeBackend;
+use super::calls::access;
 use super::exit;
 use super::operation::{Answer, Operations, Outcome, checked, key_and_ttl, milliseconds};
 use super::outbox::Outbox;
@@ -87,9 +88,9 @@ impl Drop for Operations {
     }
 }
 
-/// `[maxRetries, retryDelayMs, exponential, jitter, timeoutMs, maxDelayMs, maxHoldMs, minHoldMs]`;
-/// Infinity stands for no limit. `jitter`: 0 none, 1 equal, 2 full. The defaults are JavaScript's.
-pub(super) type Limits = [f64; 8];
+/// `[maxRetries, retryDelayMs, exponential, jitter, timeoutMs, maxDelayMs, maxHoldMs, minHoldMs,
+/// sharing]`; Infinity stands for no limit. `sharing`: see [`access`]. `jitter`: 0 none, 1 equal, 2 full. The defaults are JavaScript's.
+pub(super) type Limits = [f64; 9];
 
 fn wait_policy(limits: Limits) -> WaitPolicy {
     let [
@@ -179,9 +180,10 @@ impl Operations {
     ) -> Answer {
         exit::prepare();
         checked(key_and_ttl(key, ttl_ms), |(key, ttl)| {
-            let [.., max_hold_ms, min_hold_ms] = limits;
+            let [.., max_hold_ms, min_hold_ms, sharing] = limits;
             let request = HoldRequest {
                 key,
+                access: access(sharing),
                 policy: HoldPolicy {
                     ttl,
                     auto_extend,

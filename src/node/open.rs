@@ -37,9 +37,14 @@ pub fn open(
 
 /// Opens the engine over a backend that is written in JavaScript, and known there by the number `target`.
 #[napi]
-pub fn open_own(bridge: &Bridge, target: f64, can_watch: bool) -> Either<NativeBackend, String> {
+pub fn open_own(
+    bridge: &Bridge,
+    target: f64,
+    can_watch: bool,
+    supports_sharing: bool,
+) -> Either<NativeBackend, String> {
     let program = bridge.questions.to(target as u64, false);
-    let backend = Arc::new(JavascriptBackend::new(program, can_watch));
+    let backend = Arc::new(JavascriptBackend::new(program, can_watch, supports_sharing));
     let host = Arc::clone(&bridge.host) as Arc<dyn Host>;
     or_reply(native(bridge, backend, host, None, ASKS_JAVASCRIPT))
 }

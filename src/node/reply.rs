@@ -7,7 +7,7 @@ use crate::backend::{LockRecord, Miss, Page, ReleaseOutcome};
 use crate::client::host::Moment;
 use crate::client::{Extension, Grant, Hold};
 use crate::error::{Cause, Error, Result};
-use crate::lock::{Fence, HolderLabel, LockId};
+use crate::lock::{Fence, HolderLabel, LockId, Share};
 
 /// A reply on its way to JavaScript.
 pub(super) struct Reply {
@@ -102,7 +102,14 @@ pub(super) fn locked() -> String {
 
 pub fn acquired(grant: &Grant) -> String {
     let mut text = String::with_capacity(80);
-    push_lock(&mut text, grant.lock_id, grant.fence, grant.expires_at_ms);
+    let Grant {
+        lock_id,
+        fence,
+        expires_at_ms,
+        share,
+        ..
+    } = *grant;
+    push_lock(&mut text, lock_id, fence, expires_at_ms, share);
     push_number(&mut text, milliseconds(grant.valid_until));
     text
 }
@@ -110,7 +117,13 @@ pub fn acquired(grant: &Grant) -> String {
 /// The reply for a hold with this number.
 pub(super) fn held(hold: &Hold, number: u64) -> String {
     let mut text = String::with_capacity(96);
-    push_lock(&mut text, hold.lock_id, hold.fence, hold.expires_at_ms());
+    push_lock(
+        &mut text,
+        hold.lock_id,
+        hold.fence,
+        hold.expires_at_ms(),
+        hold.share,
+    );
     push_number(&mut text, number);
     text.push(',');
     push_number(&mut text, hold.progress.attempts);
@@ -122,8 +135,14 @@ pub(super) fn held(hold: &Hold, number: u64) -> String {
 const FENCE_ZEROS: &str = "000000000000000";
 
 // `write!` took a tenth of an operation in memory.
-fn push_lock(text: &mut String, lock_id: LockId, fence: Fence, expires_at_ms: u64) {
-    text.push('A');
+fn push_lock(
+    text: &mut String,
+    lock_id: LockId,
+    fence: Fence,
+    expires_at_ms: u64,
+    share: Option<Share>,
+) {
+    text.push(if share.is_some() { 'S' } else { 'A' });
     text.push_str(lock_id.as_str());
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(fence.value());
@@ -131,6 +150,10 @@ fn push_lock(text: &mut String, lock_id: LockId, fence: Fence, expires_at_ms: u6
     text.push_str(digits);
     push_number(text, expires_at_ms);
     text.push(',');
+    if let Some(share) = share {
+        push_number(text, share.slot);
+        text.push(',');
+    }
 }
 
 fn push_number(text: &mut String, number: impl itoa::Integer) {
@@ -178,11 +201,15 @@ pub fn found(record: Option<LockRecord>) -> String {
         None => "0".to_owned(),
         // A label has no line break, but a key may have some.
         Some(record) => format!(
-            "I{}{}{},{},{}\n{}",
+            "I{}{}{},{},{},{}\n{}",
             record.lock_id.as_str(),
             record.fence,
             record.expires_at_ms,
             record.acquired_at_ms,
+            record.share.map_or_else(String::new, |share| format!(
+                "{}/{}",
+                share.slot, share.holders
+            )),
             record.label.as_ref().map_or("", HolderLabel::as_str),
             record.key
         ),
@@ -201,6 +228,9 @@ pub fn page(page: Page) -> String {
                 "expiresAtMs": record.expires_at_ms,
                 "acquiredAtMs": record.acquired_at_ms,
             });
+            if let Some(share) = &record.share {
+                lock["slot"] = json!(share.slot);
+            }
             if let Some(label) = &record.label {
                 lock["holderLabel"] = json!(label.as_str());
             }

@@ -1,18 +1,19 @@
-//! Implements the trait `Backend`.
+//! The operations. Those that write to several documents, or find a lock by its lockId, are in
+//! [`acquire`](super::acquire) and [`change`](super::change).
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-
 use parking_lot::Mutex;
 
+use super::attempt::Attempt;
+use super::change::Change;
 use super::config::FirestoreConfig;
 use super::connections::Connections;
-use super::format::DocumentIds;
-use super::operations::{Change, KnownLocks};
+use super::format::{DocumentIds, Snapshot, delete, page, with_lock_id};
+use super::known::KnownLocks;
 use super::report;
-use super::session::Session;
 use super::watch::{WatchPolicy, Watcher};
 use crate::backend::report::Finding;
 use crate::backend::{
@@ -21,7 +22,15 @@ use crate::backend::{
 };
 use crate::error::{Error, Result};
 use crate::lock::hash::hash_key;
+use crate::lock::time::{TIME_TOLERANCE_MS, system_now_ms};
 use crate::lock::{Key, LockId, Ttl};
+
+/// How long an expired document is kept, since its holder's extend may still arrive.
+const CLEANUP_GUARD_MS: u64 = TIME_TOLERANCE_MS + 1000;
+/// The most cleanups that may run at the same time.
+const MAX_CLEANUPS: usize = 8;
+/// The most documents that one call lists.
+const MAX_PAGE: usize = 500;
 
 pub struct FirestoreBackend {
     pub(super) config: Arc<FirestoreConfig>,
@@ -31,7 +40,7 @@ pub struct FirestoreBackend {
     warnings: Warnings,
     /// The last lockId whose duplicates were reported, so that heartbeats do not repeat the warning.
     duplicated: Mutex<Option<LockId>>,
-    pub(super) cleanups: Arc<AtomicUsize>,
+    cleanups: Arc<AtomicUsize>,
 }
 
 impl FirestoreBackend {
@@ -59,10 +68,6 @@ impl FirestoreBackend {
         })
     }
 
-    pub(super) fn lock_name(&self, session: &Session<'_>, id: &str) -> String {
-        session.document_name(&self.config.collection, id)
-    }
-
     pub(super) fn warn_of_duplicates(&self, lock_id: LockId, count: usize) {
         let last = self.duplicated.lock().replace(lock_id);
         if last != Some(lock_id) {
@@ -72,16 +77,66 @@ impl FirestoreBackend {
             ));
         }
     }
+
+    async fn read_lock(&self, key: &Key) -> Result<Snapshot> {
+        let id = DocumentIds::of(key)?.lock;
+        let read = self.connections.run(async |attempt| {
+            let name = attempt.document_name(&self.config.collection, &id);
+            attempt.read([name]).await
+        });
+        let [lock] = read.await?;
+        Ok(lock)
+    }
+
+    /// Returns the live lock with this lockId. `None` also if there are several, since it is unknown which
+    /// one is meant.
+    async fn find_lock(&self, lock_id: LockId) -> Result<Option<Snapshot>> {
+        let query = with_lock_id(&self.config.collection, lock_id);
+        let mut found = self
+            .connections
+            .run(async |attempt| attempt.query(query.clone()).await)
+            .await?;
+        if found.len() > 1 {
+            self.warn_of_duplicates(lock_id, found.len());
+        }
+        let now_ms = system_now_ms();
+        found.retain(|lock| lock.is_owned_by(lock_id) && lock.is_live(now_ms));
+        Ok(if found.len() == 1 { found.pop() } else { None })
+    }
+
+    /// Removes an expired document in the background, if it is unchanged. Failures are ignored: the
+    /// document is expired either way.
+    fn clean_up(&self, lock: Snapshot, now_ms: u64) {
+        let is_long_expired = lock
+            .expires_at_ms()
+            .is_some_and(|end| now_ms.saturating_sub(end) > CLEANUP_GUARD_MS);
+        let Some(version) = lock.version.filter(|_| is_long_expired) else {
+            return;
+        };
+        if self.cleanups.fetch_add(1, Ordering::Relaxed) >= MAX_CLEANUPS {
+            self.cleanups.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let (connections, cleanups) = (Arc::clone(&self.connections), Arc::clone(&self.cleanups));
+        let write = delete(lock.name, version);
+        tokio::spawn(async move {
+            let commit = async |attempt: Attempt<'_>| attempt.commit(vec![write.clone()]).await;
+            let _ = connections.run(commit).await;
+            cleanups.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
 }
 
 #[async_trait]
 impl Backend for FirestoreBackend {
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        self.run_acquire(request).await
+        self.connections
+            .run(|attempt| self.try_acquire(attempt, request))
+            .await
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {
-        let changed = self.run_change(request.lock_id, Change::Release).await?;
+        let changed = self.change(request.lock_id, Change::Release).await?;
         Ok(match changed {
             Ok(_) => ReleaseOutcome::Released,
             Err(miss) => ReleaseOutcome::Missed(miss),
@@ -89,7 +144,7 @@ impl Backend for FirestoreBackend {
     }
 
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
-        let changed = self.run_change(lock_id, Change::Extend(ttl)).await?;
+        let changed = self.change(lock_id, Change::Extend(ttl)).await?;
         Ok(match changed {
             Ok(expires_at_ms) => ExtendOutcome::Extended { expires_at_ms },
             Err(miss) => ExtendOutcome::Missed(miss),
@@ -97,27 +152,70 @@ impl Backend for FirestoreBackend {
     }
 
     async fn is_locked(&self, key: &Key) -> Result<bool> {
-        self.run_is_locked(key).await
+        let lock = self.read_lock(key).await?;
+        let now_ms = system_now_ms();
+        let live = lock.is_live(now_ms);
+        if !live && self.config.cleanup_in_is_locked {
+            self.clean_up(lock, now_ms);
+        }
+        Ok(live)
     }
 
     async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
-        self.run_lookup(query).await
+        let lock = match query {
+            LookupQuery::Key(key) => Some(self.read_lock(key).await?),
+            LookupQuery::LockId(lock_id) => self.find_lock(*lock_id).await?,
+        };
+        match lock {
+            Some(lock) if lock.is_live(system_now_ms()) => lock.record().map(Some),
+            _ => Ok(None),
+        }
     }
 
+    /// Lists the locks in the order of their documents' ids. Expired documents are read and left out, so
+    /// a page may be shorter than requested.
     async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
-        self.run_list(after, limit).await
+        let limit = limit.clamp(1, MAX_PAGE);
+        let collection = &self.config.collection;
+        let list = self.connections.run(async |attempt| {
+            let after = after.map(|id| attempt.document_name(collection, id));
+            attempt.query(page(collection, after, limit as i32)).await
+        });
+        let found = list.await?;
+        let next = found.last().filter(|_| found.len() == limit);
+        let now_ms = system_now_ms();
+        let live = found.iter().filter(|lock| lock.is_live(now_ms));
+        Ok(Page {
+            locks: live.map(Snapshot::record).collect::<Result<_>>()?,
+            next: next.map(Snapshot::id).map(str::to_owned),
+        })
     }
 
+    /// Deletes only the version that was read. If the document has changed meanwhile, it is read again.
     async fn force_release(&self, key: &Key) -> Result<bool> {
-        self.run_force_release(key).await
+        let id = DocumentIds::of(key)?.lock;
+        let release = self.connections.run(async |attempt| {
+            let name = attempt.document_name(&self.config.collection, &id);
+            let [lock] = attempt.read([name]).await?;
+            let live = lock.is_live(system_now_ms());
+            let Some(version) = lock.version.filter(|_| live) else {
+                return Ok(false);
+            };
+            attempt.commit(vec![delete(lock.name, version)]).await?;
+            Ok(true)
+        });
+        release.await
     }
 
     async fn report(&self) -> Result<Vec<Finding>> {
-        let session = self.connections.session().await?;
         // The answer to any read carries the server's time.
-        self.read_lock(&session, &Key::new("report")?).await?;
+        self.read_lock(&Key::new("report")?).await?;
         let offset = self.connections.clock.last();
-        Ok(report::findings(&self.config, &session.place(), offset))
+        Ok(report::findings(
+            &self.config,
+            &self.connections.place(),
+            offset,
+        ))
     }
 
     fn watch(&self, key: &Key) -> Option<Box<dyn Watch>> {

@@ -98,8 +98,12 @@ impl FirestoreConfig {
         self.emulator_host.is_some() || self.ssl == Some(false)
     }
 
+    pub(super) fn speaks_tls(&self) -> bool {
+        !self.is_emulator()
+    }
+
     pub(super) fn url(&self) -> String {
-        let scheme = if self.is_emulator() { "http" } else { "https" };
+        let scheme = if self.speaks_tls() { "https" } else { "http" };
         format!("{scheme}://{}", self.authority())
     }
 

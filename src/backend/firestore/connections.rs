@@ -1,43 +1,31 @@
 //! Makes the connection on first use, shares it among all operations, and replaces it if it may be
 //! broken. While the server is away, each operation keeps trying to connect for a limited time.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use firestore::gcloud_sdk::GoogleAuthMiddleware;
 use firestore::gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::clock::ClockCheck;
 use super::config::FirestoreConfig;
-use super::dialer::Dialer;
-use super::session::Session;
 use crate::backend::Warnings;
 use crate::backend::backoff::{is_away, keep_trying};
-use crate::backend::unreachable::{gave_up_after, trying_for};
+use crate::backend::unreachable::{Reason, gave_up_after, trying_for};
 use crate::error::{Error, ErrorCode, Result};
 
 pub(super) struct Connections {
     pub(super) config: Arc<FirestoreConfig>,
     pub(super) clock: ClockCheck,
-    pub(super) dialer: Dialer,
-    slot: Mutex<Option<Connecting>>,
-    trouble: Mutex<Trouble>,
-}
-
-/// One attempt to connect, shared by all operations that need a connection meanwhile.
-type Connecting = Shared<BoxFuture<'static, Result<Arc<Connection>>>>;
-
-/// Why operations wait for a connection or its first answer.
-#[derive(Default)]
-struct Trouble {
-    waiting: usize,
-    since: Option<Instant>,
-    last: Option<Error>,
+    /// The project, once it is known.
+    pub(super) project: OnceLock<String>,
+    current: Mutex<Option<Arc<Connection>>>,
+    /// Locked by the operation that connects, while the others wait for it.
+    connecting: tokio::sync::Mutex<()>,
+    pub(super) trouble: Arc<Mutex<Trouble>>,
 }
 
 pub(super) struct Connection {
@@ -56,43 +44,89 @@ impl Connection {
     }
 }
 
+/// Why operations wait for a connection or its first answer.
+#[derive(Default)]
+pub(super) struct Trouble {
+    waiting: usize,
+    since: Option<Instant>,
+    /// Why the last attempt to connect failed.
+    failure: Option<Error>,
+    /// The step that the present attempt has reached.
+    pub(super) step: Step,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(super) enum Step {
+    Token,
+    #[default]
+    Connecting,
+    /// The TCP connection is made: the TLS handshake or the first answer is next.
+    Connected,
+}
+
 impl Connections {
     pub(super) fn new(config: Arc<FirestoreConfig>, warnings: Warnings) -> Self {
+        let project = config.project_id.clone();
         Self {
-            clock: ClockCheck::new(warnings),
-            dialer: Dialer::new(Arc::clone(&config)),
             config,
-            slot: Mutex::default(),
-            trouble: Mutex::default(),
+            clock: ClockCheck::new(warnings),
+            project: project.map_or_else(OnceLock::new, OnceLock::from),
+            current: Mutex::default(),
+            connecting: tokio::sync::Mutex::default(),
+            trouble: Arc::default(),
         }
     }
 
-    /// Starts an operation. Connects if there is no connection.
-    pub(super) async fn session(&self) -> Result<Session<'_>> {
-        let connection = self.connection().await?;
-        Ok(Session::new(self, connection))
-    }
-
-    pub(super) async fn connection(&self) -> Result<Arc<Connection>> {
-        self.connection_since(Instant::now()).await
+    /// Names the server and the project in messages.
+    pub(super) fn place(&self) -> String {
+        self.config.place(self.project.get().map(String::as_str))
     }
 
     /// Returns the connection. Keeps trying for `connectTimeoutMs` after `since`, when the operation
     /// first found none.
     pub(super) async fn connection_since(&self, since: Instant) -> Result<Arc<Connection>> {
-        let _waiting = Waiting::enter(self);
-        let patience = self
-            .config
-            .connect_timeout()
-            .saturating_sub(since.elapsed());
-        let attempt = || async {
-            let attempted = self.attempt().await;
-            self.trouble.lock().last = attempted.as_ref().err().cloned();
-            attempted
+        if let Some(connection) = self.usable() {
+            return Ok(connection);
+        }
+        let _waiting = self.wait();
+        let connecting = async {
+            let _turn = self.connecting.lock().await;
+            if let Some(connection) = self.usable() {
+                return Ok(connection);
+            }
+            // The credentials may be why the last connection failed, so they are read again.
+            let authorized = self.keep_trying(|| self.authorize()).await?;
+            let channel = self.keep_trying(|| self.dial()).await?;
+            let connection = Arc::new(authorized.connect(channel));
+            *self.current.lock() = Some(Arc::clone(&connection));
+            Ok(connection)
         };
-        keep_trying(patience, attempt, || self.dialer.timed_out())
-            .await
+        let limit = since + self.config.connect_timeout();
+        let connected = timeout_at(limit, connecting).await;
+        connected
+            .unwrap_or_else(|_| Err(self.why_waiting()))
             .map_err(|error| self.gave_up(error, since))
+    }
+
+    fn usable(&self) -> Option<Arc<Connection>> {
+        let current = self.current.lock().clone();
+        current.filter(|connection| !connection.abandoned.is_cancelled())
+    }
+
+    async fn keep_trying<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let attempt = || {
+            let attempt = attempt();
+            async {
+                let attempted = attempt.await;
+                self.trouble.lock().failure = attempted.as_ref().err().cloned();
+                attempted
+            }
+        };
+        let patience = self.config.connect_timeout();
+        keep_trying(patience, attempt, || self.why_waiting()).await
     }
 
     /// Adds to the error how long the operation tried, unless waiting could not have helped.
@@ -104,81 +138,51 @@ impl Connections {
         }
     }
 
-    /// Takes part in the attempt to connect that is under way, or begins one.
-    async fn attempt(&self) -> Result<Arc<Connection>> {
-        loop {
-            let mut has_begun = false;
-            let begin = || {
-                has_begun = true;
-                let (dialer, limit) = (self.dialer.clone(), self.config.connect_timeout());
-                let attempt = async move {
-                    let dialed = timeout(limit, dialer.clone().dial()).await;
-                    dialed.unwrap_or_else(|_| Err(dialer.timed_out()))
-                };
-                attempt.boxed().shared()
-            };
-            let connecting = self.slot.lock().get_or_insert_with(begin).clone();
-            let connected = connecting.clone().await;
-            let Err(error) = &connected else {
-                return connected;
-            };
-            self.slot
-                .lock()
-                .take_if(|current| current.ptr_eq(&connecting));
-            // An attempt that began before this operation times out before this operation has to.
-            if has_begun || error.code != ErrorCode::NetworkTimeout {
-                return connected;
-            }
-        }
-    }
-
-    /// Drops the connection, and its credentials, which may be why it failed. The next operation
-    /// makes a new one.
-    pub(super) fn abandon(&self, connection: &Arc<Connection>) {
-        self.dialer.forget_credentials();
-        connection.abandoned.cancel();
-        self.slot.lock().take_if(|current| {
-            matches!(current.peek(), Some(Ok(connected)) if Arc::ptr_eq(connected, connection))
-        });
-    }
-
-    /// Counts an operation that waits for the first answer on this connection: a connection can be
-    /// made to a server that never answers.
-    pub(super) fn waits_for_first_answer(&self, connection: &Connection) -> Option<Waiting<'_>> {
-        if connection.has_answered.load(Ordering::Relaxed) {
-            return None;
-        }
-        let waiting = Waiting::enter(self);
-        self.trouble.lock().last = Some(self.dialer.no_answer());
-        Some(waiting)
-    }
-
     /// Returns what currently keeps operations from being sent or answered.
     pub(super) fn obstacle(&self) -> Option<Error> {
-        let trouble = self.trouble.lock();
-        let since = trouble.since?;
-        let error = trouble.last.clone();
-        let error = error.unwrap_or_else(|| self.dialer.timed_out());
-        Some(trying_for(error, since.elapsed()))
+        let since = self.trouble.lock().since?;
+        Some(trying_for(self.why_waiting(), since.elapsed()))
+    }
+
+    fn why_waiting(&self) -> Error {
+        let (failure, step) = {
+            let trouble = self.trouble.lock();
+            (trouble.failure.clone(), trouble.step)
+        };
+        let place = self.place();
+        failure.unwrap_or_else(|| match step {
+            Step::Token => Error::timeout(format!(
+                "No access token for {place}: the server that gives them out did not answer in time. Check the network, and the proxies of HTTPS_PROXY"
+            )),
+            Step::Connecting => self.peer(&place).error(Reason::TimedOut),
+            Step::Connected => self.peer(&place).error(Reason::Silent),
+        })
+    }
+
+    /// Counts an operation that waits for a connection.
+    fn wait(&self) -> Waiting<'_> {
+        let mut trouble = self.trouble.lock();
+        trouble.waiting += 1;
+        trouble.since.get_or_insert_with(Instant::now);
+        Waiting(self)
+    }
+
+    /// Counts an operation that waits for this step of a new connection.
+    pub(super) fn wait_in(&self, step: Step) -> Waiting<'_> {
+        let waiting = self.wait();
+        let mut trouble = self.trouble.lock();
+        trouble.step = step;
+        trouble.failure = None;
+        waiting
     }
 
     pub(super) fn close(&self) {
-        self.slot.lock().take();
-        self.dialer.forget_credentials();
+        self.current.lock().take();
     }
 }
 
 /// An operation that waits for a connection, or for the first answer on it.
 pub(super) struct Waiting<'a>(&'a Connections);
-
-impl<'a> Waiting<'a> {
-    fn enter(connections: &'a Connections) -> Self {
-        let mut trouble = connections.trouble.lock();
-        trouble.waiting += 1;
-        trouble.since.get_or_insert_with(Instant::now);
-        Self(connections)
-    }
-}
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {

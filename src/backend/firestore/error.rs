@@ -7,7 +7,6 @@ use firestore::gcloud_sdk::error::{Error as SdkError, ErrorKind};
 use firestore::gcloud_sdk::google::rpc;
 use tonic::{Code, ConnectError, Status};
 
-use super::metadata::MetadataError;
 use crate::backend::backoff::is_away;
 use crate::backend::unreachable::{Peer, Reason, Settings, chain};
 use crate::error::{Error, ErrorCode};
@@ -41,22 +40,15 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// Returns the failure of a request that certainly was not sent.
-    pub(super) fn before_it_was_sent(error: Error) -> Self {
-        if is_away(&error) {
+    /// Returns the failure of a call that was not answered.
+    pub(super) fn of(error: Error, may_have_written: bool) -> Self {
+        // A server that does not speak Firestore's protocol writes nothing.
+        if may_have_written && error.code != ErrorCode::InvalidArgument {
+            Self::Failed(error.outcome_unknown())
+        } else if is_away(&error) {
             Self::Away(error)
         } else {
             Self::Failed(error)
-        }
-    }
-
-    /// Returns the failure of a request whose connection broke. A read may be repeated.
-    pub(super) fn while_it_was_sent(kind: Kind, error: Error) -> Self {
-        match (kind, error.code) {
-            (Kind::Read, _) => Self::before_it_was_sent(error),
-            // The server does not speak Firestore's protocol at all.
-            (Kind::Commit, ErrorCode::InvalidArgument) => Self::Failed(error),
-            (Kind::Commit, _) => Self::Failed(error.outcome_unknown()),
         }
     }
 }
@@ -123,7 +115,8 @@ pub(super) fn no_token(error: &SdkError, place: &str) -> Error {
     let ErrorKind::Credentials(error) = error.kind() else {
         return no_credentials("Google's library cannot use them");
     };
-    let text = if let Some(error) = find::<MetadataError>(error) {
+    let text = if let Some(error) = find::<Error>(error) {
+        // The metadata server's.
         format!("{error}. {ELSEWHERE}")
     } else if let Some(error) = find::<reqwest::Error>(error) {
         let host = error.url().map_or("", |url| url.authority());

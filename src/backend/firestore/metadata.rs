@@ -4,7 +4,6 @@
 //! reach the server and must not see its tokens, and it panics if the system has no root certificates.
 
 use std::env;
-use std::fmt;
 use std::time::Duration;
 
 use firestore::gcloud_sdk::google_cloud_auth::credentials::{
@@ -13,15 +12,16 @@ use firestore::gcloud_sdk::google_cloud_auth::credentials::{
 use firestore::gcloud_sdk::google_cloud_auth::errors::CredentialsError;
 use firestore::gcloud_sdk::{GCP_DEFAULT_SCOPES, HeaderMap};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Response};
+use reqwest::{Client, Response, StatusCode};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tonic::codegen::http::{Extensions, HeaderValue, header::AUTHORIZATION};
 
 use super::error::token_server_failed;
+use crate::backend::backoff::is_away;
 use crate::backend::unreachable::Reason;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 
 const USUAL_HOST: &str = "metadata.google.internal";
 const FLAVOR: &str = "metadata-flavor";
@@ -37,17 +37,11 @@ pub(super) struct MetadataServer {
     token: Mutex<Option<Token>>,
 }
 
+#[derive(Debug)]
 struct Token {
     headers: HeaderMap,
-    tag: EntityTag,
     renew_at: Instant,
     expires_at: Instant,
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
-    }
 }
 
 #[derive(Deserialize)]
@@ -57,6 +51,8 @@ struct TokenAnswer {
     token_type: String,
 }
 
+/// Its errors are `ServiceUnavailable` if a later attempt may succeed. Their messages are sentences
+/// without the full stop, and without any part of a credential or an answer.
 impl MetadataServer {
     pub(super) fn from_env() -> Result<Self> {
         let host = env::var("GCE_METADATA_HOST");
@@ -80,20 +76,18 @@ impl MetadataServer {
         })
     }
 
-    pub(super) async fn project_id(&self) -> Result<String, MetadataError> {
+    pub(super) async fn project_id(&self) -> Result<String> {
         let answer = self.ask("project/project-id").await?;
         // Another server may have answered, such as a network that asks for a login first.
-        let is_google = answer
-            .headers()
-            .get(FLAVOR)
-            .is_some_and(|it| it == "Google");
+        let flavor = answer.headers().get(FLAVOR);
+        let is_google = flavor.is_some_and(|it| it == "Google");
         match answer.text().await {
             Ok(project_id) if is_google => Ok(project_id.trim().to_owned()),
             _ => Err(self.unreadable()),
         }
     }
 
-    async fn new_token(&self) -> Result<Token, MetadataError> {
+    async fn new_token(&self) -> Result<Token> {
         let scopes = GCP_DEFAULT_SCOPES.join(",");
         let path = format!("instance/service-accounts/default/token?scopes={scopes}");
         // The token's life is counted from before the request: it may expire early here, but never late.
@@ -104,40 +98,40 @@ impl MetadataServer {
         let authorization = format!("{} {}", token.token_type, token.access_token);
         let mut authorization =
             HeaderValue::try_from(authorization).map_err(|_| self.unreadable())?;
+        // It is not printed.
         authorization.set_sensitive(true);
         let life = Duration::from_secs(token.expires_in.min(24 * 60 * 60));
         let renew_in = life.saturating_sub(RENEW_BEFORE_EXPIRY).max(RENEW_PAUSE);
         Ok(Token {
             headers: HeaderMap::from_iter([(AUTHORIZATION, authorization)]),
-            tag: EntityTag::new(),
             renew_at: asked_at + renew_in.min(life),
             expires_at: asked_at + life,
         })
     }
 
-    async fn ask(&self, path: &str) -> Result<Response, MetadataError> {
+    async fn ask(&self, path: &str) -> Result<Response> {
         let url = format!("http://{}/computeMetadata/v1/{path}", self.host);
         let request = self.http.get(url).header(FLAVOR, "Google");
         let asked = request.send().await.and_then(Response::error_for_status);
         asked.map_err(|error| {
-            let (reason, text) =
-                token_server_failed(&format!("the metadata server {}", self.host), &error);
-            let by_status = |status: reqwest::StatusCode| status.is_server_error();
-            MetadataError {
+            let name = format!("the metadata server {}", self.host);
+            let (reason, text) = token_server_failed(&name, &error);
+            let may_pass = match error.status() {
+                Some(status) => StatusCode::is_server_error(&status),
                 // An unknown name means that there is no metadata server.
-                transient: error
-                    .status()
-                    .map_or(reason != Reason::HostNotFound, by_status),
-                text,
+                None => reason != Reason::HostNotFound,
+            };
+            if may_pass {
+                Error::unavailable(text)
+            } else {
+                Error::new(ErrorCode::AuthFailed, text)
             }
         })
     }
 
-    fn unreadable(&self) -> MetadataError {
-        MetadataError {
-            transient: false,
-            text: format!("The server at {} is not a metadata server", self.host),
-        }
+    fn unreadable(&self) -> Error {
+        let text = format!("The server at {} is not a metadata server", self.host);
+        Error::new(ErrorCode::AuthFailed, text)
     }
 }
 
@@ -146,28 +140,27 @@ impl CredentialsProvider for MetadataServer {
     /// used until it expires.
     async fn headers(
         &self,
-        extensions: Extensions,
+        _: Extensions,
     ) -> Result<CacheableResource<HeaderMap>, CredentialsError> {
-        let mut token = self.token.lock().await;
+        let mut current = self.token.lock().await;
         let now = Instant::now();
-        if token.as_ref().is_none_or(|token| token.renew_at <= now) {
-            match (self.new_token().await, token.as_mut()) {
-                (Ok(new), _) => *token = Some(new),
-                (Err(_), Some(old)) if old.expires_at > now => old.renew_at = now + RENEW_PAUSE,
+        let token = match current.take() {
+            Some(token) if now < token.renew_at => token,
+            old => match (self.new_token().await, old) {
+                (Ok(new), _) => new,
+                (Err(_), Some(old)) if now < old.expires_at => Token {
+                    renew_at: now + RENEW_PAUSE,
+                    ..old
+                },
                 (Err(error), _) => {
-                    return Err(CredentialsError::from_source(error.transient, error));
+                    return Err(CredentialsError::from_source(is_away(&error), error));
                 }
-            }
-        }
-        let Some(token) = token.as_ref() else {
-            return Err(CredentialsError::from_msg(true, "there is no token yet"));
+            },
         };
-        if extensions.get::<EntityTag>() == Some(&token.tag) {
-            return Ok(CacheableResource::NotModified);
-        }
+        let data = current.insert(token).headers.clone();
         Ok(CacheableResource::New {
-            entity_tag: token.tag.clone(),
-            data: token.headers.clone(),
+            entity_tag: EntityTag::new(),
+            data,
         })
     }
 
@@ -175,20 +168,3 @@ impl CredentialsProvider for MetadataServer {
         None
     }
 }
-
-/// Why the metadata server gave no answer: a sentence without its full stop, and without any part of a
-/// credential or an answer.
-#[derive(Debug, Clone)]
-pub(super) struct MetadataError {
-    /// Whether a later attempt may succeed.
-    pub(super) transient: bool,
-    text: String,
-}
-
-impl fmt::Display for MetadataError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for MetadataError {}

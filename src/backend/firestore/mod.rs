@@ -3,14 +3,19 @@
 //! Nothing is ever locked on the server: every write is conditional on the versions of the
 //! documents that were read.
 //!
-//! - [`config`] has the options, [`credentials`] and [`metadata`] the credentials
-//! - [`connections`] has the connection, [`dialer`] makes it
-//! - [`session`] makes the calls of one operation, [`retry`] repeats attempts
-//! - [`format`](mod@format) has the stored documents, [`operations`] reads and writes them
+//! - [`config`] has the options, [`credentials`] and [`metadata`] make access tokens
+//! - [`backend`] has the operations, [`acquire`] and [`change`] those that write,
+//!   [`known`] remembers what was written
+//! - [`retry`] repeats the attempts of an operation, [`attempt`] makes the calls of one
+//! - [`connections`] shares the connection, [`dialer`] makes it
+//! - [`format`](mod@format) has the stored documents and the requests for them
 //! - [`watch`] notifies waiters when a lock may be free
 //! - [`clock`] checks this host's clock, [`error`] maps gRPC codes
 
+mod acquire;
+mod attempt;
 mod backend;
+mod change;
 mod clock;
 mod config;
 mod connections;
@@ -20,11 +25,10 @@ mod error;
 mod format;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod known;
 mod metadata;
-mod operations;
 mod report;
 mod retry;
-mod session;
 #[cfg(test)]
 mod tests;
 mod watch;

@@ -1,12 +1,15 @@
-//! Repeats attempts within one operation. Firestore keeps commits apart by failing those that collide,
+//! Repeats the attempts of an operation. Firestore keeps commits apart by failing those that collide,
 //! and a server may be away for a moment.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
+use super::attempt::Attempt;
+use super::connections::Connections;
 use super::error::{Failure, contention};
-use super::session::Session;
+use crate::backend::backoff::Backoff;
 use crate::error::Result;
 
 const FIRST_DELAY: Duration = Duration::from_millis(10);
@@ -17,19 +20,40 @@ const MAX_CHANGED_DELAY: Duration = Duration::from_millis(100);
 const MAX_CONTENDED: u32 = 8;
 const MAX_CONTENDED_DELAY: Duration = Duration::from_secs(1);
 
-impl Session<'_> {
-    /// Repeats `attempt` while its failure may pass.
-    pub(super) async fn retry<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T>
+impl Connections {
+    /// Runs an operation: repeats `attempt` while its failure may pass.
+    ///
+    /// While the server is away, the operation waits for up to `connectTimeoutMs`. This time does not
+    /// count towards its deadline.
+    pub(super) async fn run<'a, T, F>(
+        &'a self,
+        mut attempt: impl FnMut(Attempt<'a>) -> F,
+    ) -> Result<T>
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        let (mut changed, mut contended) = (0, 0);
+        let patience = self.config.connect_timeout();
+        let mut connection = self.connection_since(Instant::now()).await?;
+        let mut deadline = Instant::now() + self.config.operation_timeout();
+        let (mut changed, mut contended, mut away) = (0, 0, None);
         loop {
-            let (may_retry, delay) = match attempt().await {
+            let tried = attempt(Attempt {
+                connections: self,
+                connection: Arc::clone(&connection),
+                deadline,
+            });
+            let (may_retry, delay) = match tried.await {
                 Ok(done) => return Ok(done),
                 Err(Failure::Failed(error)) => return Err(error),
                 Err(Failure::Away(error)) => {
-                    self.reconnect(error).await?;
+                    let started = Instant::now();
+                    let (since, backoff) =
+                        away.get_or_insert_with(|| (started, Backoff::new(patience)));
+                    if timeout_at(*since + patience, backoff.wait()).await.is_err() {
+                        return Err(self.gave_up(error, *since));
+                    }
+                    connection = self.connection_since(*since).await?;
+                    deadline += started.elapsed();
                     continue;
                 }
                 Err(Failure::Changed) => {
@@ -47,7 +71,7 @@ impl Session<'_> {
                     (contended < MAX_CONTENDED, delay)
                 }
             };
-            if !may_retry || Instant::now() + delay >= self.deadline() {
+            if !may_retry || Instant::now() + delay >= deadline {
                 return Err(contention());
             }
             if !delay.is_zero() {
@@ -57,7 +81,7 @@ impl Session<'_> {
     }
 }
 
-pub(super) fn back_off(failures: u32, max: Duration) -> Duration {
+fn back_off(failures: u32, max: Duration) -> Duration {
     let doubled = FIRST_DELAY * 2_u32.pow(failures.min(10));
     doubled.min(max).mul_f64(rand::random_range(0.5..1.0))
 }

@@ -9,16 +9,18 @@ use serde_json::{Value, json};
 
 use super::watch::JavascriptWatch;
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Miss, Page,
-    ReleaseOutcome, ReleaseRequest, Watch,
+    AcquireOutcome, AcquireRequest, Backend, Capabilities, ExtendOutcome, LockRecord, LookupQuery,
+    Miss, Page, ReleaseOutcome, ReleaseRequest, Watch,
 };
 use crate::error::{Error, Result};
 use crate::foreign::Foreign;
-use crate::lock::{Fence, Key, LockId, Ttl};
+use crate::lock::share::UNLIMITED;
+use crate::lock::{Access, Fence, Key, LockId, Share, Ttl};
 
 pub struct JavascriptBackend {
     program: Arc<dyn Foreign>,
     can_watch: bool,
+    supports_sharing: bool,
 }
 
 #[derive(Deserialize)]
@@ -27,6 +29,7 @@ struct Acquired {
     ok: bool,
     #[serde(default)]
     expires_at_ms: f64,
+    slot: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -50,8 +53,12 @@ impl Mutated {
 }
 
 impl JavascriptBackend {
-    pub fn new(program: Arc<dyn Foreign>, can_watch: bool) -> Self {
-        Self { program, can_watch }
+    pub fn new(program: Arc<dyn Foreign>, can_watch: bool, supports_sharing: bool) -> Self {
+        Self {
+            program,
+            can_watch,
+            supports_sharing,
+        }
     }
 
     async fn ask<T: DeserializeOwned>(&self, question: Value) -> Result<T> {
@@ -67,14 +74,24 @@ fn not_supported<T>() -> Result<T> {
 
 #[async_trait]
 impl Backend for JavascriptBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            supports_sharing: self.supports_sharing,
+            ..Capabilities::default()
+        }
+    }
+
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        let question = json!({
+        let mut question = json!({
             "op": "acquire",
             "id": request.lock_id.as_str(),
             "key": request.key.as_str(),
             "ttlMs": request.ttl.ms(),
             "caller": request.caller,
         });
+        if let Access::Shared { limit } = request.access {
+            question["limit"] = json!((limit != UNLIMITED).then_some(limit));
+        }
         let answer: Acquired = self.ask(question).await?;
         if !answer.ok {
             return Ok(AcquireOutcome::Locked(None));
@@ -83,6 +100,14 @@ impl Backend for JavascriptBackend {
             // A placeholder. The JavaScript side has the program's fence, if there is one.
             fence: Fence::after(0)?,
             expires_at_ms: answer.expires_at_ms as u64,
+            // The slot is the smallest free one, so it tells how many others there are at least.
+            share: request.access.is_shared().then(|| {
+                let slot = answer.slot.unwrap_or(0);
+                Share {
+                    slot,
+                    holders: slot.saturating_add(1),
+                }
+            }),
         })
     }
 

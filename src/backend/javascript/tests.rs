@@ -8,7 +8,7 @@ use super::*;
 use crate::backend::{AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, ReleaseOutcome};
 use crate::error::{Error, Result};
 use crate::foreign::Foreign;
-use crate::lock::{Key, LockId, Ttl};
+use crate::lock::{Access, Key, LockId, Ttl};
 
 /// A program that gives prepared answers in their order, and remembers the questions.
 #[derive(Default)]
@@ -47,6 +47,8 @@ fn request() -> AcquireRequest {
         ttl: Ttl::from_number(1000.0).unwrap(),
         label: None,
         caller: 3,
+        access: Access::Exclusive,
+        mark: None,
     }
 }
 
@@ -59,7 +61,7 @@ async fn operations_are_questions() {
         Ok(json!({ "ok": false, "expired": true })),
         Ok(json!("nonsense")),
     ]);
-    let backend = JavascriptBackend::new(program.clone(), false);
+    let backend = JavascriptBackend::new(program.clone(), false, false);
     let request = request();
     let granted = backend.acquire(&request).await.unwrap();
     assert!(matches!(
@@ -94,7 +96,7 @@ async fn operations_are_questions() {
 #[tokio::test]
 async fn a_watch_asks_until_it_is_answered_and_says_when_it_ends() {
     let program = Program::with([Ok(json!(null)), Err(Error::internal("cannot"))]);
-    let backend = JavascriptBackend::new(program.clone(), true);
+    let backend = JavascriptBackend::new(program.clone(), true, false);
     let mut watch = backend.watch(&Key::new("k").unwrap()).unwrap();
     watch.changed().await;
     let waiting = tokio::time::timeout(std::time::Duration::from_millis(20), watch.changed());

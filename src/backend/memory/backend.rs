@@ -69,6 +69,7 @@ impl Backend for MemoryBackend {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             is_local: true,
+            supports_sharing: true,
             ..Capabilities::default()
         }
     }
@@ -82,6 +83,11 @@ impl Backend for MemoryBackend {
         Ok(self
             .shared
             .run(|store, now_ms| store.release(request.lock_id, now_ms)))
+    }
+
+    async fn unmark(&self, key: &Key, mark: LockId) -> Result<()> {
+        self.shared.run(|store, _| store.unmark(key, mark));
+        Ok(())
     }
 
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {

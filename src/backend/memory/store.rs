@@ -8,8 +8,9 @@ use crate::backend::{
     AcquireOutcome, AcquireRequest, ExtendOutcome, Holder, LockRecord, Miss, Page, ReleaseOutcome,
 };
 use crate::error::Result;
+use crate::lock::share::{Mark, admitted_at, smallest_free_slot};
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
-use crate::lock::{Fence, HolderLabel, Key, LockId, Ttl};
+use crate::lock::{Access, Fence, HolderLabel, Key, LockId, Share, Ttl};
 use crate::map::FastMap;
 
 /// How many expired locks an acquire removes at most. This is more than it adds, so they cannot pile up,
@@ -23,14 +24,57 @@ struct Held {
     key: Key,
     expires_at_ms: u64,
     acquired_at_ms: u64,
+    fence: Fence,
+    /// None if the lock is exclusive.
+    slot: Option<u32>,
     label: Option<HolderLabel>,
 }
 
-/// A key: its last fence, which is kept for ever, and its holder.
+impl Held {
+    fn is_live(&self, now_ms: u64) -> bool {
+        is_live(self.expires_at_ms, now_ms, TIME_TOLERANCE_MS)
+    }
+
+    fn as_holder(&self, now_ms: u64) -> Holder {
+        let free_at_ms = self.expires_at_ms.saturating_add(TIME_TOLERANCE_MS);
+        Holder {
+            free_in: Duration::from_millis(free_at_ms.saturating_sub(now_ms)),
+            expires_at_ms: self.expires_at_ms,
+            is_shared: self.slot.is_some(),
+            label: self.label.clone(),
+        }
+    }
+}
+
+/// A key: its last fence, which is kept for ever, and who holds it.
 #[derive(Default)]
 struct Slot {
     last_fence: u64,
-    holder: Option<LockId>,
+    holding: Holding,
+}
+
+#[derive(Default)]
+enum Holding {
+    #[default]
+    Free,
+    Exclusive(LockId),
+    Shared(Box<Sharing>),
+}
+
+#[derive(Default)]
+struct Sharing {
+    holders: Vec<LockId>,
+    mark: Option<Mark>,
+}
+
+impl Holding {
+    fn holders(&self) -> &[LockId] {
+        match self {
+            Self::Free => &[],
+            Self::Exclusive(holder) => std::slice::from_ref(holder),
+            Self::Shared(sharing) => &sharing.holders,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -48,22 +92,21 @@ impl Store {
         now_ms: u64,
     ) -> Result<AcquireOutcome> {
         self.sweep(now_ms);
-        let holder = self.slots.get(&request.key).and_then(|slot| slot.holder);
-        if let Some(holder) = holder {
-            if let Some(held) = self.live(holder, now_ms) {
-                let free_at_ms = held.expires_at_ms.saturating_add(TIME_TOLERANCE_MS);
-                return Ok(AcquireOutcome::Locked(Some(Holder {
-                    free_in: Duration::from_millis(free_at_ms - now_ms),
-                    expires_at_ms: held.expires_at_ms,
-                    label: held.label.clone(),
-                })));
-            }
-            self.remove(holder);
+        self.remove_expired(&request.key, now_ms);
+        if let Some(holder) = self.obstacle(request, now_ms) {
+            self.mark(request, now_ms);
+            return Ok(AcquireOutcome::Locked(Some(holder)));
         }
         let slot = self.slots.entry(request.key.clone()).or_default();
         let fence = Fence::after(slot.last_fence)?;
         slot.last_fence = fence.value();
-        slot.holder = Some(request.lock_id);
+        let share = match request.access {
+            Access::Exclusive => {
+                slot.holding = Holding::Exclusive(request.lock_id);
+                None
+            }
+            Access::Shared { .. } => Some(share(&mut slot.holding, request.lock_id, &self.held)),
+        };
         let expires_at_ms = now_ms.saturating_add(request.ttl.ms());
         self.held.insert(
             request.lock_id,
@@ -71,6 +114,8 @@ impl Store {
                 key: request.key.clone(),
                 expires_at_ms,
                 acquired_at_ms: now_ms,
+                fence,
+                slot: share.map(|share| share.slot),
                 label: request.label.clone(),
             },
         );
@@ -78,7 +123,54 @@ impl Store {
         Ok(AcquireOutcome::Acquired {
             fence,
             expires_at_ms,
+            share,
         })
+    }
+
+    /// Returns what refuses the request. All holders of its key are live.
+    fn obstacle(&self, request: &AcquireRequest, now_ms: u64) -> Option<Holder> {
+        let holding = &self.slots.get(&request.key)?.holding;
+        let holders = holding.holders().iter();
+        let mut held = holders.filter_map(|holder| self.held.get(holder));
+        let (Holding::Shared(sharing), Access::Shared { limit }) = (holding, request.access) else {
+            // One of the two is exclusive: the last holder is in the way.
+            let last = held.max_by_key(|held| held.expires_at_ms)?;
+            return Some(last.as_holder(now_ms));
+        };
+        if let Some(mark) = sharing.mark.filter(|mark| mark.is_live(now_ms)) {
+            return Some(Holder {
+                free_in: Duration::from_millis(mark.until_ms - now_ms),
+                expires_at_ms: mark.until_ms,
+                is_shared: true,
+                label: None,
+            });
+        }
+        let at_ms = admitted_at(held.clone().map(|held| held.expires_at_ms), limit)?;
+        let next = held.find(|held| held.expires_at_ms == at_ms)?;
+        Some(next.as_holder(now_ms))
+    }
+
+    /// Leaves the mark of a waiter that a shared key has refused.
+    fn mark(&mut self, request: &AcquireRequest, now_ms: u64) {
+        if let Some(id) = request.mark
+            && let Some(slot) = self.slots.get_mut(&request.key)
+            && let Holding::Shared(sharing) = &mut slot.holding
+        {
+            sharing.mark = Some(Mark::new(id, now_ms));
+        }
+    }
+
+    pub(super) fn unmark(&mut self, key: &Key, mark: LockId) {
+        if let Some(slot) = self.slots.get_mut(key)
+            && let Holding::Shared(sharing) = &mut slot.holding
+            && sharing.mark.is_some_and(|left| left.id == mark)
+        {
+            sharing.mark = None;
+            if sharing.holders.is_empty() {
+                slot.holding = Holding::Free;
+            }
+            self.watches.freed(key);
+        }
     }
 
     pub(super) fn release(&mut self, lock_id: LockId, now_ms: u64) -> ReleaseOutcome {
@@ -106,45 +198,60 @@ impl Store {
         ExtendOutcome::Extended { expires_at_ms }
     }
 
+    /// Returns the live lock of this key, and of several the one that expires last.
     pub(super) fn find_key(&self, key: &Key, now_ms: u64) -> Option<LockRecord> {
-        self.find_id(self.slots.get(key)?.holder?, now_ms)
+        let holders = self.slots.get(key)?.holding.holders().iter();
+        let live = holders.filter_map(|id| Some((*id, self.live(*id, now_ms)?)));
+        let (last, _) = live.max_by_key(|(_, held)| held.expires_at_ms)?;
+        self.find_id(last, now_ms)
     }
 
     pub(super) fn find_id(&self, lock_id: LockId, now_ms: u64) -> Option<LockRecord> {
         let held = self.live(lock_id, now_ms)?;
-        // While a lock is held its fence is the last one of its key.
-        let fence = Fence::from_stored(self.slots.get(&held.key)?.last_fence).ok()?;
         Some(LockRecord {
             key: held.key.as_str().to_owned(),
             lock_id,
             expires_at_ms: held.expires_at_ms,
             acquired_at_ms: held.acquired_at_ms,
-            fence,
+            fence: held.fence,
             label: held.label.clone(),
+            share: held.slot.map(|slot| Share {
+                slot,
+                holders: self.live_holders(&held.key, now_ms),
+            }),
         })
     }
 
+    fn live_holders(&self, key: &Key, now_ms: u64) -> u32 {
+        let Some(slot) = self.slots.get(key) else {
+            return 0;
+        };
+        let holders = slot.holding.holders().iter();
+        let live = holders.filter(|holder| self.live(**holder, now_ms).is_some());
+        u32::try_from(live.count()).unwrap_or(u32::MAX)
+    }
+
     /// Lists locks in the order of their keys. It looks at every lock, because keeping them in order would
-    /// make each acquire slower.
+    /// make each acquire slower. All holders of a key are on one page.
     pub(super) fn list(&self, after: Option<&str>, limit: usize, now_ms: u64) -> Page {
-        let limit = limit.max(1);
         let mut found: Vec<(&str, LockId)> = self
             .held
             .iter()
             .map(|(lock_id, held)| (held.key.as_str(), *lock_id))
             .filter(|(key, _)| after.is_none_or(|after| *key > after))
             .collect();
-        let more = found.len() > limit;
-        if more {
-            found.select_nth_unstable(limit);
-            found.truncate(limit);
+        let mut next = None;
+        let limit = limit.max(1);
+        if found.len() > limit {
+            let (_, &mut (last, _), rest) = found.select_nth_unstable(limit - 1);
+            if rest.iter().any(|(key, _)| *key > last) {
+                next = Some(last.to_owned());
+            }
+            found.retain(|(key, _)| *key <= last);
         }
         found.sort_unstable();
         Page {
-            next: found
-                .last()
-                .filter(|_| more)
-                .map(|(key, _)| (*key).to_owned()),
+            next,
             locks: found
                 .into_iter()
                 .filter_map(|(_, lock_id)| self.find_id(lock_id, now_ms))
@@ -153,14 +260,32 @@ impl Store {
     }
 
     pub(super) fn force_release(&mut self, key: &Key, now_ms: u64) -> bool {
-        let holder = self.slots.get(key).and_then(|slot| slot.holder);
-        holder.is_some_and(|holder| self.release(holder, now_ms) == ReleaseOutcome::Released)
+        let Some(slot) = self.slots.get_mut(key) else {
+            return false;
+        };
+        if let Holding::Shared(sharing) = &mut slot.holding {
+            sharing.mark = None;
+        }
+        let holders = slot.holding.holders().to_vec();
+        let released = holders
+            .into_iter()
+            .map(|holder| self.release(holder, now_ms) == ReleaseOutcome::Released);
+        released.fold(false, |any, released| any | released)
     }
 
     fn live(&self, lock_id: LockId, now_ms: u64) -> Option<&Held> {
-        self.held
-            .get(&lock_id)
-            .filter(|held| is_live(held.expires_at_ms, now_ms, TIME_TOLERANCE_MS))
+        self.held.get(&lock_id).filter(|held| held.is_live(now_ms))
+    }
+
+    fn remove_expired(&mut self, key: &Key, now_ms: u64) {
+        let Some(slot) = self.slots.get(key) else {
+            return;
+        };
+        let is_expired = |holder: &&LockId| self.live(**holder, now_ms).is_none();
+        let holders = slot.holding.holders().iter();
+        for holder in holders.filter(is_expired).copied().collect::<Vec<_>>() {
+            self.remove(holder);
+        }
     }
 
     fn remove(&mut self, lock_id: LockId) -> bool {
@@ -174,7 +299,16 @@ impl Store {
         }
         self.by_expiry.remove(&(held.expires_at_ms, lock_id));
         if let Some(slot) = self.slots.get_mut(&held.key) {
-            slot.holder = None;
+            let is_free = match &mut slot.holding {
+                Holding::Shared(sharing) => {
+                    sharing.holders.retain(|holder| *holder != lock_id);
+                    sharing.holders.is_empty() && sharing.mark.is_none()
+                }
+                Holding::Exclusive(_) | Holding::Free => true,
+            };
+            if is_free {
+                slot.holding = Holding::Free;
+            }
         }
         self.watches.freed(&held.key);
         true
@@ -194,6 +328,22 @@ impl Store {
     }
 }
 
+/// Adds a holder to those that share the key.
+fn share(holding: &mut Holding, lock_id: LockId, held: &FastMap<LockId, Held>) -> Share {
+    if !matches!(holding, Holding::Shared(_)) {
+        *holding = Holding::Shared(Box::default());
+    }
+    let mut taken = Vec::new();
+    if let Holding::Shared(sharing) = holding {
+        taken.extend(sharing.holders.iter().filter_map(|id| held.get(id)?.slot));
+        sharing.holders.push(lock_id);
+    }
+    Share {
+        holders: u32::try_from(taken.len() + 1).unwrap_or(u32::MAX),
+        slot: smallest_free_slot(taken.into_iter()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,6 +360,8 @@ mod tests {
             ttl: ttl(ms),
             label: None,
             caller: 0,
+            access: Access::Exclusive,
+            mark: None,
         }
     }
 
@@ -224,6 +376,7 @@ mod tests {
         AcquireOutcome::Locked(Some(Holder {
             free_in: Duration::from_millis(for_ms),
             expires_at_ms: until_ms,
+            is_shared: false,
             label: None,
         }))
     }
@@ -341,7 +494,7 @@ mod tests {
             lock.key.clone(),
             Slot {
                 last_fence: crate::lock::fence::FENCE_MAX,
-                holder: None,
+                holding: Holding::Free,
             },
         );
         assert!(store.acquire(&lock, 0).is_err());

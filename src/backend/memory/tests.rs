@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 
 use super::*;
 use crate::backend::{AcquireOutcome, AcquireRequest, Backend, Watch};
-use crate::lock::{Key, LockId, Ttl};
+use crate::lock::{Access, Key, LockId, Ttl};
 
 fn request(key: &Key) -> AcquireRequest {
     AcquireRequest {
@@ -16,6 +16,8 @@ fn request(key: &Key) -> AcquireRequest {
         ttl: ttl(),
         label: None,
         caller: 0,
+        access: Access::Exclusive,
+        mark: None,
     }
 }
 

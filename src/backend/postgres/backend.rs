@@ -208,6 +208,7 @@ fn granted(row: &SimpleQueryRow) -> Result<AcquireOutcome> {
     Ok(AcquireOutcome::Acquired {
         fence: Fence::parse(text(row, 1)?)?,
         expires_at_ms: time(row, 2)?,
+        share: None,
     })
 }
 
@@ -231,6 +232,7 @@ pub(super) fn record(row: &SimpleQueryRow) -> Result<LockRecord> {
         expires_at_ms: time(row, 3)?,
         acquired_at_ms: time(row, 4)?,
         fence: Fence::parse(text(row, 5)?)?,
+        share: None,
     })
 }
 
@@ -243,6 +245,7 @@ fn holder(row: &SimpleQueryRow) -> Option<Holder> {
     Some(Holder {
         expires_at_ms: time(row, 2).ok()?,
         free_in: Duration::from_millis(time(row, 3).ok()?),
+        is_shared: false,
         label: row
             .try_get("holder_id")
             .ok()

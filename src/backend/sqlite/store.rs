@@ -62,6 +62,7 @@ pub(super) fn acquire(
         return Ok(AcquireOutcome::Locked(Some(Holder {
             free_in: Duration::from_millis(free_at_ms.saturating_sub(now_ms)),
             expires_at_ms,
+            is_shared: false,
             label,
         })));
     }
@@ -95,6 +96,7 @@ pub(super) fn acquire(
     Ok(AcquireOutcome::Acquired {
         fence,
         expires_at_ms,
+        share: None,
     })
 }
 
@@ -237,6 +239,7 @@ fn record(row: &Row<'_>) -> Sql<LockRecord> {
         acquired_at_ms: time(row, 3)?,
         fence,
         label: label(row),
+        share: None,
     })
 }
 

@@ -14,8 +14,10 @@ use super::policies;
 use super::random::Random;
 use crate::backend::ReleaseOutcome;
 use crate::client::host::Moment;
-use crate::client::{Client, Grant, Hold, HoldEvent, HoldPolicy, HoldRequest, Settled};
-use crate::lock::{LockId, Ttl};
+use crate::client::{
+    Client, Grant, Hold, HoldEvent, HoldPolicy, HoldRequest, LockRequest, Settled,
+};
+use crate::lock::{Access, LockId, Ttl};
 
 /// How long a caller waits for the end of an undo.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -81,6 +83,7 @@ impl Caller {
         };
         let request = HoldRequest {
             key: self.ledger.keys[key].clone(),
+            access: Access::Exclusive,
             policy,
             wait,
             caller: 0,
@@ -236,8 +239,8 @@ impl Caller {
         let ttl = policies::ttl(&mut self.random);
         let cancel = self.random.chance(25).then(CancellationToken::new);
         let id = self.begin(key, Kind::Acquire, self.longest_operation);
-        let call =
-            Arc::clone(&self.client).acquire(self.ledger.keys[key].clone(), ttl, cancel.clone());
+        let lock = LockRequest::exclusive(self.ledger.keys[key].clone(), ttl);
+        let call = Arc::clone(&self.client).acquire(lock, cancel.clone());
         let settled = self.cancelling(id, cancel, call).await;
         let Ok(Some(grant)) = settled.result else {
             return self.not_granted(id, key, settled).await;

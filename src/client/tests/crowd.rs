@@ -29,6 +29,7 @@ impl Backend for Crowded {
         Ok(AcquireOutcome::Locked(Some(Holder {
             free_in: Duration::from_secs(30),
             expires_at_ms: now_ms / each_ms * each_ms,
+            is_shared: false,
             label: None,
         })))
     }

@@ -5,6 +5,7 @@ use super::*;
 async fn hold_key(client: &Arc<Client>, key: &str, policy: HoldPolicy) -> Arc<Hold> {
     let request = HoldRequest {
         key: Key::new(key).unwrap(),
+        access: Access::Exclusive,
         policy,
         wait: None,
         caller: 0,

@@ -17,8 +17,8 @@ use super::*;
 use crate::backend::memory::MemoryBackend;
 use crate::backend::{AcquireOutcome, AcquireRequest, ExtendOutcome, Holder, Miss, ReleaseRequest};
 use crate::error::Cause;
-use crate::lock::Ttl;
 use crate::lock::retry::{Backoff, Jitter, RetryPolicy};
+use crate::lock::{Access, Ttl};
 
 fn key() -> Key {
     Key::new("resource").unwrap()
@@ -159,6 +159,7 @@ async fn hold(
 ) -> Result<Option<Arc<Hold>>> {
     let request = HoldRequest {
         key: key(),
+        access: Access::Exclusive,
         policy: policy.into(),
         wait,
         caller: 0,
@@ -167,7 +168,8 @@ async fn hold(
 }
 
 async fn grant(client: &Arc<Client>, ttl: Ttl) -> Grant {
-    let settled = Arc::clone(client).acquire(key(), ttl, None).await;
+    let lock = LockRequest::exclusive(key(), ttl);
+    let settled = Arc::clone(client).acquire(lock, None).await;
     settled.result.unwrap().expect("nobody else holds it")
 }
 

@@ -21,7 +21,8 @@ async fn the_release_of_another_key_causes_no_attempt() {
     let other = Key::new("another resource").unwrap();
     let waiter = waiting(&client, patient(30_000.0, 60_000));
     a_moment().await;
-    let grant = Arc::clone(&client).acquire(other.clone(), ttl(60_000), None);
+    let grant =
+        Arc::clone(&client).acquire(LockRequest::exclusive(other.clone(), ttl(60_000)), None);
     let grant = grant.await.result.unwrap().unwrap();
     client.release(grant.lock_id, Some(other)).await.unwrap();
     sleep(Duration::from_secs(10)).await;
@@ -86,6 +87,7 @@ async fn waiters_time_out_in_no_time_where_very_many_locks_are_held() {
     let client = client(MemoryBackend::new());
     let request = |number: u32, wait| HoldRequest {
         key: Key::new(&format!("resource {number}")).unwrap(),
+        access: Access::Exclusive,
         policy: ttl(600_000).into(),
         wait,
         caller: 0,

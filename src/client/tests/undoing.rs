@@ -20,7 +20,8 @@ async fn a_lost_answer_is_undone_once_the_server_is_back() {
         releases_lost: 3.into(),
         ..Default::default()
     });
-    let settled = Arc::clone(&client).acquire(key(), ttl(60_000), None).await;
+    let lock = LockRequest::exclusive(key(), ttl(60_000));
+    let settled = Arc::clone(&client).acquire(lock, None).await;
     assert_eq!(
         settled.result.unwrap_err().code,
         ErrorCode::ServiceUnavailable
@@ -60,8 +61,8 @@ async fn a_cancelled_acquire_leaves_nothing_behind() {
         ..Default::default()
     });
     let cancel = CancellationToken::new();
-    let acquire =
-        tokio::spawn(Arc::clone(&client).acquire(key(), ttl(60_000), Some(cancel.clone())));
+    let lock = LockRequest::exclusive(key(), ttl(60_000));
+    let acquire = tokio::spawn(Arc::clone(&client).acquire(lock, Some(cancel.clone())));
     sleep(Duration::from_millis(10)).await;
     cancel.cancel();
     let settled = acquire.await.unwrap();

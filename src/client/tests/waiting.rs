@@ -192,6 +192,7 @@ async fn waiting_ends_with_the_retries_or_the_signal() {
     let cancel = CancellationToken::new();
     let request = HoldRequest {
         key: key(),
+        access: Access::Exclusive,
         policy: ttl(1000).into(),
         wait: Some(patient(10_000.0, 60_000)),
         caller: 0,

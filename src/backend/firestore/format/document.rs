@@ -73,6 +73,12 @@ impl Snapshot {
         }
     }
 
+    /// Returns the last part of the name.
+    pub(crate) fn id(&self) -> &str {
+        let (_, id) = self.name.rsplit_once('/').unwrap_or_default();
+        id
+    }
+
     fn text(&self, field: &str) -> Option<&str> {
         match self.fields.get(field)?.value_type.as_ref()? {
             ValueType::StringValue(text) => Some(text),
@@ -159,6 +165,7 @@ impl Snapshot {
             acquired_at_ms: self.number("acquiredAtMs").ok_or_else(damaged)?,
             fence: Fence::parse(self.text("fence").ok_or_else(damaged)?)?,
             label: self.label(),
+            share: None,
         })
     }
 }
@@ -201,8 +208,7 @@ fn document<const N: usize>(name: String, fields: [(&str, Value); N]) -> Documen
             .into_iter()
             .map(|(field, value)| (field.to_owned(), value))
             .collect(),
-        create_time: None,
-        update_time: None,
+        ..Document::default()
     }
 }
 

@@ -1,11 +1,9 @@
 //! The stored format.
 
 mod document;
-mod query;
-mod write;
+mod requests;
 
 pub(super) use document::{
     DocumentIds, Snapshot, counter_document, expiry_document, lock_document,
 };
-pub(super) use query::{page, with_lock_id};
-pub(super) use write::{delete, set, update};
+pub(super) use requests::{delete, page, set, update, with_lock_id};

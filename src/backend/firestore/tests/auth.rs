@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Server, TokenServer};
 use crate::backend::firestore::FirestoreConfig;
-use crate::backend::firestore::credentials::credentials;
+use crate::backend::firestore::credentials::Source;
 use crate::backend::firestore::error::no_token;
 use crate::backend::firestore::metadata::MetadataServer;
 use crate::backend::tls;
@@ -34,6 +34,10 @@ fn with(content: Value) -> FirestoreConfig {
         credentials: Some(content),
         ..FirestoreConfig::default()
     }
+}
+
+async fn credentials(config: &FirestoreConfig) -> Result<Credentials> {
+    Source::find(config)?.credentials().await
 }
 
 /// Returns the headers of a call, or why there are none.
@@ -219,6 +223,18 @@ async fn errors_about_unusable_credentials_do_not_quote_them() {
     assert_eq!(error.code, ErrorCode::InvalidArgument);
     for part in ["/no/such/file", "keyFilename", "No such file"] {
         assert!(error.message.contains(part), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_names_the_project() {
+    for (content, project) in [
+        (service_account_key(), "test"),
+        (json!({"quota_project_id": "payer"}), "payer"),
+        (json!({"source_credentials": service_account_key()}), "test"),
+    ] {
+        let source = Source::find(&with(content)).unwrap();
+        assert_eq!(source.project_id().await.unwrap(), project);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Documents that another program wrote.
 
+use std::collections::HashMap;
+
 use ValueType::{DoubleValue, IntegerValue, NullValue, StringValue};
 use firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use firestore::gcloud_sdk::google::firestore::v1::write::Operation;
@@ -15,23 +17,34 @@ use crate::lock::time::system_now_ms;
 
 async fn put(backend: &FirestoreBackend, path: &str, fields: &[(&str, ValueType)]) {
     let (collection, id) = path.split_once('/').unwrap();
-    let session = backend.connections.session().await.unwrap();
-    let document = Document {
-        name: session.document_name(collection, id),
-        fields: fields
-            .iter()
-            .map(|(field, value)| {
-                let value_type = Some(value.clone());
-                ((*field).to_owned(), Value { value_type })
-            })
-            .collect(),
-        ..Document::default()
-    };
-    let write = Write {
-        operation: Some(Operation::Update(document)),
-        ..Write::default()
-    };
-    session.commit(vec![write]).await.unwrap();
+    let fields = fields.iter().map(|(field, value)| {
+        let value_type = Some(value.clone());
+        ((*field).to_owned(), Value { value_type })
+    });
+    let fields: HashMap<_, _> = fields.collect();
+    let commit = backend.connections.run(async |attempt| {
+        let document = Document {
+            name: attempt.document_name(collection, id),
+            fields: fields.clone(),
+            ..Document::default()
+        };
+        let write = Write {
+            operation: Some(Operation::Update(document)),
+            ..Write::default()
+        };
+        attempt.commit(vec![write]).await
+    });
+    commit.await.unwrap();
+}
+
+/// Returns the names of all documents with this lockId.
+async fn names_with(backend: &FirestoreBackend, lock_id: LockId) -> Vec<String> {
+    let query = with_lock_id("locks", lock_id);
+    let run = backend
+        .connections
+        .run(async |attempt| attempt.query(query.clone()).await);
+    let found = run.await.unwrap().into_iter();
+    found.map(|lock| lock.name).collect()
 }
 
 fn text(text: &str) -> ValueType {
@@ -96,23 +109,16 @@ async fn expired_duplicates_are_removed() {
     put_lock(&backend, "c", lock_id, -5_000).await;
     let extended = backend.extend(lock_id, ttl(30_000)).await.unwrap();
     assert!(matches!(extended, ExtendOutcome::Extended { .. }));
-    let session = backend.connections.session().await.unwrap();
-    let left = session.query(with_lock_id("locks", lock_id)).await.unwrap();
+    let left = names_with(&backend, lock_id).await;
     assert_eq!(left.len(), 1);
-    assert!(left[0].name.ends_with("/locks/a"));
+    assert!(left[0].ends_with("/locks/a"));
 
     let expired = LockId::generate();
     put_lock(&backend, "d", expired, -5_000).await;
     put_lock(&backend, "e", expired, -5_000).await;
     let released = backend.release(expired.into()).await.unwrap();
     assert_eq!(released, ReleaseOutcome::Missed(Miss::Expired));
-    assert!(
-        session
-            .query(with_lock_id("locks", expired))
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(names_with(&backend, expired).await.is_empty());
 }
 
 #[tokio::test]

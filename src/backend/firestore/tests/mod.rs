@@ -24,7 +24,7 @@ use super::watch::WatchPolicy;
 use super::{FirestoreBackend, FirestoreConfig};
 use crate::backend::{AcquireOutcome, AcquireRequest, Backend, Warnings};
 use crate::error::Result;
-use crate::lock::{Fence, Key, LockId, Ttl};
+use crate::lock::{Access, Fence, Key, LockId, Ttl};
 use firestore_faults::Faults;
 pub(super) use token_server::TokenServer;
 
@@ -127,6 +127,8 @@ fn request(text: &str, ttl_ms: u32) -> AcquireRequest {
         ttl: ttl(ttl_ms),
         label: None,
         caller: 0,
+        access: Access::Exclusive,
+        mark: None,
     }
 }
 
@@ -136,6 +138,7 @@ async fn acquire(backend: &FirestoreBackend, text: &str, ttl_ms: u32) -> Result<
         AcquireOutcome::Acquired {
             fence,
             expires_at_ms,
+            ..
         } => Some(Held {
             lock_id: request.lock_id,
             fence,

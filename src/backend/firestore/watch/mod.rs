@@ -12,19 +12,18 @@ mod listener;
 mod sight;
 mod stream;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::config::FirestoreConfig;
 use super::connections::Connections;
 use crate::backend::watch::{Changes, KeyWatch, Registry, Watches};
 use crate::backend::{Warnings, Watch};
-use listener::Pace;
 use sight::Sight;
 
 /// The delays of watching, which tests shorten or lengthen.
@@ -33,7 +32,7 @@ pub(super) struct WatchPolicy {
     pub(super) linger: Duration,
     /// The pause before a server that refuses to listen is asked again.
     pub(super) retry_refused: Duration,
-    /// How often to check for locks that expired, or that have seemed free for that long.
+    /// How often to check for locks that expired or still seem free.
     pub(super) look_again: Duration,
 }
 
@@ -65,18 +64,20 @@ struct Shared {
 #[derive(Default)]
 struct State {
     documents: Registry<DocumentId, Document>,
-    last_target: i32,
     has_listener: bool,
-    pace: Pace,
+    /// When the next stream may be opened. A listener that starts anew waits as well.
+    not_before: Option<Instant>,
+    /// Whether a warning was printed that the server refuses to listen.
+    has_warned: bool,
 }
 
 type DocumentId = Arc<str>;
 
 #[derive(Default)]
 struct Document {
-    /// The document's number on a stream, from 1. It changes each time the document is watched anew, so
-    /// that the server sends its content again.
-    target: i32,
+    /// The document's number on the stream. It gets a new one each time it is watched anew, so that the
+    /// server sends its content again.
+    target: Option<i32>,
     sight: Sight,
 }
 
@@ -118,14 +119,9 @@ impl Watches for Shared {
 
     fn join(self: &Arc<Self>, id: &DocumentId) -> Option<Changes> {
         let mut state = self.state.lock();
-        let next_target = state.last_target % i32::MAX + 1;
         let (changes, document) = state.documents.join(Arc::clone(id))?;
-        if let Sight::Free { .. } = document.sight {
+        if let Sight::Free = document.sight {
             changes.mark_changed();
-        }
-        if document.target == 0 {
-            document.target = next_target;
-            state.last_target = next_target;
         }
         if !std::mem::replace(&mut state.has_listener, true) {
             tokio::spawn(listener::run(Arc::clone(self)));
@@ -148,28 +144,13 @@ impl Shared {
         !state.has_listener
     }
 
-    /// Returns the watched documents by their targets.
-    fn targets(&self) -> HashMap<i32, DocumentId> {
+    /// Changes what is known of documents with `change`, which returns whether to wake the watches of a
+    /// document.
+    fn update(&self, mut change: impl FnMut(&str, &mut Document) -> bool) {
         let mut state = self.state.lock();
-        let documents = state.documents.iter();
-        documents
-            .map(|(id, document)| (document.target, Arc::clone(id)))
-            .collect()
-    }
-
-    /// Changes what is known of a document with `change`, which returns whether to wake its watches.
-    fn update(&self, id: &str, change: impl FnOnce(&mut Sight) -> bool) {
-        let mut state = self.state.lock();
-        let Some(document) = state.documents.state_of(id) else {
-            return;
-        };
-        if !change(&mut document.sight) {
-            return;
-        }
-        let wake_up = state.documents.wake_up(id);
+        let woken = |id: &DocumentId, document: &mut Document| change(id, document);
+        let wake_up = state.documents.wake_up_where(woken);
         drop(state);
-        if let Some(wake_up) = wake_up {
-            wake_up.send();
-        }
+        wake_up.send();
     }
 }

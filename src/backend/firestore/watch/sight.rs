@@ -13,10 +13,7 @@ const FAR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub(super) enum Sight {
     #[default]
     Unknown,
-    Free {
-        /// When it became free, or when its watches were last woken since.
-        since: Instant,
-    },
+    Free,
     Locked {
         holder: Option<String>,
         until: Instant,
@@ -24,19 +21,13 @@ pub(super) enum Sight {
 }
 
 impl Sight {
-    pub(super) fn free() -> Self {
-        Self::Free {
-            since: Instant::now(),
-        }
-    }
-
     pub(super) fn of(document: &Snapshot, now_ms: u64) -> Self {
         match document.live_for(now_ms) {
             Some(live_for) => Self::Locked {
                 holder: document.holder().map(str::to_owned),
                 until: Instant::now() + live_for.min(FAR),
             },
-            None => Self::free(),
+            None => Self::Free,
         }
     }
 
@@ -44,25 +35,19 @@ impl Sight {
     /// is the same, it has extended its lock.
     pub(super) fn is_news_after(&self, before: &Self) -> bool {
         match (before, self) {
-            (_, Self::Free { .. }) => true,
+            (_, Self::Free) => true,
             (Self::Locked { holder: before, .. }, Self::Locked { holder, .. }) => before != holder,
             _ => false,
         }
     }
 
     /// Returns whether another attempt makes sense although the server reported nothing: the lock has
-    /// expired, or it has seemed free for `patience`. In that time another process may have held it so
-    /// briefly that the server did not report it.
-    pub(super) fn look_again(&mut self, patience: Duration) -> bool {
-        let now = Instant::now();
-        let is_due = match self {
-            Self::Unknown => false,
-            Self::Free { since } => *since + patience <= now,
-            Self::Locked { until, .. } => *until <= now,
-        };
-        if is_due {
-            *self = Self::Free { since: now };
+    /// expired, or it still seems free. Another process may have held it so briefly that the server
+    /// did not report it.
+    pub(super) fn look_again(&mut self) -> bool {
+        if matches!(self, Self::Locked { until, .. } if *until <= Instant::now()) {
+            *self = Self::Free;
         }
-        is_due
+        matches!(self, Self::Free)
     }
 }

@@ -1,6 +1,6 @@
 //! One `Listen` stream for all watched documents.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use firestore::gcloud_sdk::google::firestore::v1::listen_request::TargetChange as Change;
 use firestore::gcloud_sdk::google::firestore::v1::listen_response::ResponseType;
@@ -12,8 +12,8 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 use tonic::Code;
 
+use super::Shared;
 use super::sight::Sight;
-use super::{DocumentId, Shared};
 use crate::backend::firestore::connections::Connection;
 use crate::backend::firestore::format::Snapshot;
 use crate::lock::time::system_now_ms;
@@ -49,7 +49,8 @@ pub(super) async fn listen(shared: &Shared, connection: &Connection) -> Ended {
         connection,
         collection: connection.document_name(&shared.config.collection, ""),
         requests,
-        targets: HashMap::new(),
+        targets: HashSet::new(),
+        last_target: 0,
     };
     // The first request comes before the stream is opened: a server may send nothing before it.
     stream.update_targets();
@@ -85,7 +86,7 @@ pub(super) async fn listen(shared: &Shared, connection: &Connection) -> Ended {
                     return ended;
                 }
             }
-            _ = looks.tick() => stream.update_all(|sight| sight.look_again(look_again)),
+            _ = looks.tick() => shared.update(|_, document| document.sight.look_again()),
             () = at(close_at) => return Ended::Unwatched,
             () = at(answer_due) => return Ended::Lost,
             () = connection.abandoned.cancelled() => return Ended::Lost,
@@ -108,33 +109,35 @@ struct Stream<'a> {
     collection: String,
     requests: UnboundedSender<ListenRequest>,
     /// The targets that the server was asked to watch.
-    targets: HashMap<i32, DocumentId>,
+    targets: HashSet<i32>,
+    last_target: i32,
 }
 
 impl Stream<'_> {
     /// Asks the server to watch exactly the documents that are watched. Returns whether any was added,
     /// so that an answer is due.
     fn update_targets(&mut self) -> bool {
-        let wanted = self.shared.targets();
-        for target in self.targets.keys() {
-            if !wanted.contains_key(target) {
-                self.ask(Change::RemoveTarget(*target));
-            }
-        }
+        let mut unwatched = std::mem::take(&mut self.targets);
         let mut has_added = false;
-        for (target, id) in &wanted {
-            if !self.targets.contains_key(target) {
+        for (id, document) in self.shared.state.lock().documents.iter() {
+            let target = *document.target.get_or_insert_with(|| {
                 has_added = true;
+                self.last_target += 1;
                 self.ask(Change::AddTarget(Target {
-                    target_id: *target,
+                    target_id: self.last_target,
                     target_type: Some(TargetType::Documents(DocumentsTarget {
                         documents: vec![format!("{}{id}", self.collection)],
                     })),
                     ..Target::default()
                 }));
-            }
+                self.last_target
+            });
+            unwatched.remove(&target);
+            self.targets.insert(target);
         }
-        self.targets = wanted;
+        for target in unwatched {
+            self.ask(Change::RemoveTarget(target));
+        }
         has_added
     }
 
@@ -159,7 +162,7 @@ impl Stream<'_> {
             ResponseType::DocumentRemove(gone) => self.see(&Snapshot::missing(gone.document)),
             ResponseType::Filter(filter) if filter.count == 0 => {
                 self.update(&[filter.target_id], |sight| {
-                    *sight = Sight::free();
+                    *sight = Sight::Free;
                     true
                 });
             }
@@ -175,7 +178,7 @@ impl Stream<'_> {
             TargetChangeType::Current => self.update(targets, |sight| {
                 let is_missing = matches!(sight, Sight::Unknown);
                 if is_missing {
-                    *sight = Sight::free();
+                    *sight = Sight::Free;
                 }
                 is_missing
             }),
@@ -193,30 +196,25 @@ impl Stream<'_> {
         None
     }
 
-    fn see(&self, document: &Snapshot) {
-        let Some(id) = document.name.strip_prefix(&self.collection) else {
-            return;
-        };
-        let now = Sight::of(document, system_now_ms());
-        self.shared.update(id, |sight| {
-            let before = std::mem::replace(sight, now);
-            sight.is_news_after(&before)
+    fn see(&self, seen: &Snapshot) {
+        let now_ms = system_now_ms();
+        self.shared.update(|id, document| {
+            if seen.name.strip_prefix(&self.collection) != Some(id) {
+                return false;
+            }
+            let before = std::mem::replace(&mut document.sight, Sight::of(seen, now_ms));
+            document.sight.is_news_after(&before)
         });
     }
 
     /// Updates the documents of these targets. An empty list means all targets.
     fn update(&self, targets: &[i32], change: fn(&mut Sight) -> bool) {
-        if targets.is_empty() {
-            return self.update_all(change);
-        }
-        for id in targets.iter().filter_map(|it| self.targets.get(it)) {
-            self.shared.update(id, change);
-        }
-    }
-
-    fn update_all(&self, change: impl Fn(&mut Sight) -> bool) {
-        for id in self.targets.values() {
-            self.shared.update(id, &change);
-        }
+        self.shared.update(|_, document| {
+            // A document without a target is not watched by the server yet.
+            let Some(target) = document.target else {
+                return false;
+            };
+            (targets.is_empty() || targets.contains(&target)) && change(&mut document.sight)
+        });
     }
 }

@@ -39,6 +39,7 @@ async fn a_lock_from_acquire_to_release() {
             let AcquireOutcome::Acquired {
                 fence,
                 expires_at_ms,
+                ..
             } = t.backend.acquire(&request).await.unwrap()
             else {
                 panic!("locked");

@@ -14,7 +14,7 @@ use tokio_postgres::{AsyncMessage, Client, NoTls, SimpleQueryMessage};
 
 use crate::backend::postgres::{PostgresBackend, PostgresConfig};
 use crate::backend::{AcquireRequest, Backend, Warnings};
-use crate::lock::{Key, LockId, Ttl};
+use crate::lock::{Access, Key, LockId, Ttl};
 
 pub struct Server {
     process: Child,
@@ -255,5 +255,7 @@ pub fn request(key: &str, ms: u32) -> AcquireRequest {
         ttl: ttl(ms),
         label: None,
         caller: 0,
+        access: Access::Exclusive,
+        mark: None,
     }
 }

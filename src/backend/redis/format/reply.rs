@@ -37,6 +37,7 @@ fn granted(fence: &Value, expires_at_ms: &Value) -> Result<AcquireOutcome> {
     Ok(AcquireOutcome::Acquired {
         fence: Fence::parse(&read::<String>(fence.clone())?)?,
         expires_at_ms: expires_at_ms.map_err(|_| error::unexpected_reply())?,
+        share: None,
     })
 }
 
@@ -46,6 +47,7 @@ fn locked(left_ms: &Value, expires_at_ms: &Value, label: Option<&Value>) -> Resu
         free_in: Duration::from_millis(integer(left_ms)?.unsigned_abs().min(MAX_TTL_MS)),
         // Other programs may have stored any number here.
         expires_at_ms: integer(expires_at_ms)?.unsigned_abs(),
+        is_shared: false,
         label: label.and_then(|label| HolderLabel::from_stored(&label)),
     })))
 }
@@ -123,6 +125,7 @@ fn record(json: &[u8]) -> Result<LockRecord> {
             .holder_label
             .as_str()
             .and_then(HolderLabel::from_stored),
+        share: None,
     })
 }
 
@@ -237,7 +240,7 @@ mod tests {
         let granted = acquired(Value::Array(parts)).unwrap();
         assert!(matches!(
             granted,
-            AcquireOutcome::Acquired { fence, expires_at_ms: 1_700_000_000_000 } if fence.value() == 7
+            AcquireOutcome::Acquired { fence, expires_at_ms: 1_700_000_000_000, .. } if fence.value() == 7
         ));
         assert_eq!(released(text("1")).unwrap(), ReleaseOutcome::Released);
         let missed = ReleaseOutcome::Missed(Miss::Expired);
@@ -254,6 +257,7 @@ mod tests {
             let holder = Holder {
                 free_in: Duration::from_millis(ms),
                 expires_at_ms: 7,
+                is_shared: false,
                 label: None,
             };
             let locked = acquired(reply).unwrap();

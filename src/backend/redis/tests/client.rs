@@ -117,7 +117,7 @@ async fn a_mock_gets_the_documented_arguments_and_is_understood() {
     answer(json!([1, "000000000000042", 1_700_000_000_000u64]));
     assert!(matches!(
         backend.acquire(&lock).await.unwrap(),
-        AcquireOutcome::Acquired { fence, expires_at_ms: 1_700_000_000_000 } if fence.value() == 42
+        AcquireOutcome::Acquired { fence, expires_at_ms: 1_700_000_000_000, .. } if fence.value() == 42
     ));
     asked(
         "acquire",

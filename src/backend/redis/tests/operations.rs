@@ -25,6 +25,7 @@ pub(super) fn granted(outcome: AcquireOutcome) -> (u64, u64) {
         AcquireOutcome::Acquired {
             fence,
             expires_at_ms,
+            ..
         } => (fence.value(), expires_at_ms),
         AcquireOutcome::Locked(_) => panic!("it is locked"),
     }
@@ -61,6 +62,7 @@ async fn the_life_of_a_lock(via: Via) {
         acquired_at_ms: expires_at_ms - 30_000,
         fence: crate::lock::Fence::from_stored(1).unwrap(),
         label: None,
+        share: None,
     };
     assert!(by_key.unwrap() == Some(expected.clone()));
     assert!(by_id.unwrap() == Some(expected));

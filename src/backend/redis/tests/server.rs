@@ -15,7 +15,7 @@ use super::client::Forward;
 use crate::backend::redis::RedisBackend;
 use crate::backend::{AcquireRequest, Backend, ReleaseRequest, Warnings};
 use crate::error::Result;
-use crate::lock::{Key, LockId, Ttl};
+use crate::lock::{Access, Key, LockId, Ttl};
 
 /// The driver gives up after half a second by default, which is too short on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -213,6 +213,8 @@ pub fn request(key: &str, ms: u32) -> AcquireRequest {
         ttl: ttl(ms),
         label: None,
         caller: 0,
+        access: Access::Exclusive,
+        mark: None,
     }
 }
 

@@ -79,6 +79,8 @@ fn request(key: &str) -> AcquireRequest {
         ttl: ttl(60_000),
         label: None,
         caller: 0,
+        access: crate::lock::Access::Exclusive,
+        mark: None,
     }
 }
 

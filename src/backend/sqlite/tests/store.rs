@@ -11,7 +11,7 @@ use crate::backend::{
 };
 use crate::error::Error;
 use crate::lock::fence::FENCE_MAX;
-use crate::lock::{HolderLabel, Key, LockId, Ttl};
+use crate::lock::{Access, HolderLabel, Key, LockId, Ttl};
 
 const NOW: u64 = 1_700_000_000_000;
 const NOW_I: i64 = 1_700_000_000_000;
@@ -33,6 +33,8 @@ fn request(key: &str, ms: u32) -> AcquireRequest {
         ttl: ttl(ms),
         label: None,
         caller: 0,
+        access: Access::Exclusive,
+        mark: None,
     }
 }
 

@@ -85,8 +85,6 @@ enum State {
 /// The callers' side. The thread starts with the first operation that needs it, and ends when this is
 /// dropped.
 pub(super) struct Worker {
-    access: Access,
-    settings: Settings,
     connection: Arc<SharedConnection>,
     state: Mutex<State>,
 }
@@ -94,9 +92,7 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(access: Access, settings: Settings) -> Self {
         Self {
-            access,
-            settings,
-            connection: Arc::default(),
+            connection: Arc::new(SharedConnection::new(access, settings)),
             state: Mutex::new(State::Idle),
         }
     }
@@ -107,13 +103,16 @@ impl Worker {
         syncs: bool,
         mut run: impl FnMut(&Connection, u64) -> Sql<T> + Send + 'static,
     ) -> Result<T> {
-        if self.access == Access::Write
+        let SharedConnection {
+            access, settings, ..
+        } = &*self.connection;
+        if *access == Access::Write
             && !syncs
             && let Some(outcome) = self.connection.run_here(&mut run)
         {
             return outcome;
         }
-        let limit = self.settings.operation_timeout;
+        let limit = settings.operation_timeout;
         let (reply, answer) = oneshot::channel();
         self.submit(Job {
             deadline: Instant::now() + limit,
@@ -127,7 +126,7 @@ impl Worker {
         match timeout(limit + STUCK_AFTER, answer).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(thread_ended().outcome_unknown()),
-            Err(_) => Err(stuck(&self.settings.location)),
+            Err(_) => Err(stuck(&settings.location)),
         }
     }
 
@@ -148,12 +147,7 @@ impl Worker {
     fn start(&self) -> Result<State> {
         let (jobs, incoming) = mpsc::channel();
         let (end, ended) = oneshot::channel();
-        let mut service = Service::new(
-            self.access,
-            self.settings.clone(),
-            Arc::clone(&self.connection),
-            JobQueue::new(incoming),
-        );
+        let mut service = Service::new(Arc::clone(&self.connection), JobQueue::new(incoming));
         thread::Builder::new()
             .name("syncguard-sqlite".to_owned())
             .spawn(move || {
@@ -173,7 +167,7 @@ impl Worker {
         let state = std::mem::replace(&mut *self.state.lock(), State::Closed);
         if let State::Running { jobs, ended } = state {
             drop(jobs);
-            let _ = timeout(self.settings.operation_timeout, ended).await;
+            let _ = timeout(self.connection.settings.operation_timeout, ended).await;
         }
     }
 }

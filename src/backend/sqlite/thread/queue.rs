@@ -22,14 +22,8 @@ pub(super) struct JobQueue {
     is_awake: bool,
     /// Whether the last batch passed over operations that wait for the disk.
     syncs_next: bool,
-    /// The last transaction that waited for the disk.
-    last_sync: Sync,
-}
-
-#[derive(Default)]
-struct Sync {
-    operations: usize,
-    took: Duration,
+    /// How many operations the last transaction had that waited for the disk, and how long it waited.
+    last_sync: (usize, Duration),
 }
 
 impl JobQueue {
@@ -39,7 +33,7 @@ impl JobQueue {
             waiting: VecDeque::new(),
             is_awake: false,
             syncs_next: false,
-            last_sync: Sync::default(),
+            last_sync: (0, Duration::ZERO),
         }
     }
 
@@ -88,7 +82,7 @@ impl JobQueue {
 
     /// Reports how long a transaction with so many operations waited for the disk.
     pub(super) fn synced(&mut self, operations: usize, took: Duration) {
-        self.last_sync = Sync { operations, took };
+        self.last_sync = (operations, took);
     }
 
     fn receive(&mut self) {
@@ -108,8 +102,9 @@ impl JobQueue {
     /// Waits a little for more operations. Callers that were answered together tend to come back
     /// together, and one that misses a transaction waits for a whole one.
     fn gather(&mut self) {
-        let until = Instant::now() + (self.last_sync.took / 8).min(MAX_GATHER_TIME);
-        while self.waiting.len() < self.last_sync.operations {
+        let (last_operations, last_took) = self.last_sync;
+        let until = Instant::now() + (last_took / 8).min(MAX_GATHER_TIME);
+        while self.waiting.len() < last_operations {
             let left = until.saturating_duration_since(Instant::now());
             match self.incoming.recv_timeout(left) {
                 Ok(job) => self.waiting.push_back(job),

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use super::queue::JobQueue;
 use super::shared_connection::SharedConnection;
 use super::{Access, Job};
-use crate::backend::sqlite::config::Settings;
 use crate::backend::sqlite::error::{Failure, timed_out};
 use crate::backend::sqlite::file::LockFile;
 use crate::backend::sqlite::sweep::Sweeper;
@@ -25,8 +24,6 @@ const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
 pub(super) struct Service {
-    access: Access,
-    settings: Settings,
     connection: Arc<SharedConnection>,
     queue: JobQueue,
     /// When there was last more than one operation to do.
@@ -37,15 +34,8 @@ pub(super) struct Service {
 }
 
 impl Service {
-    pub(super) fn new(
-        access: Access,
-        settings: Settings,
-        connection: Arc<SharedConnection>,
-        queue: JobQueue,
-    ) -> Self {
+    pub(super) fn new(connection: Arc<SharedConnection>, queue: JobQueue) -> Self {
         Self {
-            access,
-            settings,
             connection,
             queue,
             last_crowd: None,
@@ -57,7 +47,7 @@ impl Service {
     /// Runs until no more operations can come.
     pub(super) fn serve(&mut self) {
         loop {
-            match self.queue.wait(self.settings.refresh_every) {
+            match self.queue.wait(self.connection.settings.refresh_every) {
                 Ok(()) => self.run_batch(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -88,7 +78,7 @@ impl Service {
 
     /// Touches the file, because one in a temporary directory is deleted if it looks unused.
     fn refresh_if_due(&mut self) {
-        if self.refreshed.elapsed() >= self.settings.refresh_every {
+        if self.refreshed.elapsed() >= self.connection.settings.refresh_every {
             self.refreshed = Instant::now();
             if let Some(file) = &mut self.connection.lock().file {
                 file.refresh();
@@ -139,7 +129,7 @@ impl Service {
     ) -> Result<(), Failure> {
         let syncs = batch.iter().any(|job| job.syncs);
         file.set_syncs(syncs)?;
-        let committing = file.transaction(self.access, |db, now_ms| {
+        let committing = file.transaction(self.connection.access, |db, now_ms| {
             if join {
                 // The wait for other processes is over, and more operations may have come meanwhile.
                 self.queue.join(batch, syncs);
@@ -148,7 +138,7 @@ impl Service {
             for job in batch.iter_mut() {
                 job.work.run(db, now_ms)?;
             }
-            if join && self.access == Access::Write {
+            if join && self.connection.access == Access::Write {
                 sweeper.count(batch.len());
                 sweeper.sweep_if_due(db, now_ms)?;
             }
@@ -174,7 +164,7 @@ impl Service {
 
     /// Writes the WAL back. Called after the answers, because it waits for the disk.
     fn write_back(&self) {
-        if self.access == Access::Write
+        if self.connection.access == Access::Write
             && let Some(file) = &self.connection.lock().file
         {
             file.write_back_if_due();
@@ -183,8 +173,9 @@ impl Service {
 
     fn open(&mut self) -> Result<LockFile, Failure> {
         let since = self.opening_since.take().unwrap_or_else(Instant::now);
-        LockFile::open(&self.settings).map_err(|failure| {
-            let is_busy = failure.is_busy && since.elapsed() < self.settings.connect_timeout;
+        LockFile::open(&self.connection.settings).map_err(|failure| {
+            let is_busy =
+                failure.is_busy && since.elapsed() < self.connection.settings.connect_timeout;
             self.opening_since = is_busy.then_some(since);
             Failure { is_busy, ..failure }
         })

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::Access;
-use crate::backend::sqlite::file::LockFile;
+use crate::backend::sqlite::config::Settings;
+use crate::backend::sqlite::file::{Access, LockFile};
 use crate::backend::sqlite::store::Sql;
 use crate::backend::sqlite::sweep::Sweeper;
 use crate::error::Result;
@@ -26,8 +26,9 @@ const SLOW_OPERATION: Duration = Duration::from_millis(20);
 /// their time.
 const SLOW_PAUSE_FACTOR: u32 = 100;
 
-#[derive(Default)]
 pub(super) struct SharedConnection {
+    pub(super) access: Access,
+    pub(super) settings: Settings,
     /// Whether the thread has nothing to do, its last transaction succeeded, and callers do not come in
     /// crowds.
     is_idle: AtomicBool,
@@ -46,6 +47,15 @@ pub(super) struct ConnectionState {
 }
 
 impl SharedConnection {
+    pub(super) fn new(access: Access, settings: Settings) -> Self {
+        Self {
+            access,
+            settings,
+            is_idle: AtomicBool::new(false),
+            state: Mutex::default(),
+        }
+    }
+
     /// Locks the connection, for the thread.
     pub(super) fn lock(&self) -> MutexGuard<'_, ConnectionState> {
         let mut state = self.state.lock();
@@ -66,36 +76,30 @@ impl SharedConnection {
         if !self.is_idle.load(Ordering::Relaxed) || tokio::task::try_id().is_some() {
             return None;
         }
-        self.state.try_lock()?.run_here(run)
-    }
-}
-
-impl ConnectionState {
-    fn run_here<T>(
-        &mut self,
-        run: &mut impl FnMut(&Connection, u64) -> Sql<T>,
-    ) -> Option<Result<T>> {
+        let mut state = self.state.try_lock()?;
+        let state = &mut *state;
         let started = Instant::now();
-        if self.callers_in_a_row >= MAX_CALLERS_IN_A_ROW
-            || self.not_before.is_some_and(|then| started < then)
+        if state.callers_in_a_row >= MAX_CALLERS_IN_A_ROW
+            || state.not_before.is_some_and(|then| started < then)
         {
             return None;
         }
-        let file = self.file.as_mut()?;
+        let file = state.file.as_mut()?;
         if !file.is_local || !file.is_usable() || !file.only_appends() {
             return None;
         }
         file.set_syncs(false).ok()?;
-        self.callers_in_a_row += 1;
-        self.sweeper.count(1);
-        let outcome = match file.transaction(Access::Write, run) {
+        state.callers_in_a_row += 1;
+        state.sweeper.count(1);
+        let outcome = match file.transaction(self.access, run) {
             Ok(done) => Some(Ok(done)),
             Err(failure) if failure.error.outcome_unknown => Some(Err(failure.error)),
+            // The thread tries again.
             Err(_) => None,
         };
         let took = started.elapsed();
         if took > SLOW_OPERATION {
-            self.not_before = Some(Instant::now() + took * SLOW_PAUSE_FACTOR);
+            state.not_before = Some(Instant::now() + took * SLOW_PAUSE_FACTOR);
         }
         outcome
     }

@@ -4,42 +4,34 @@
 //! carries the versions that were read, so nothing is locked on the server in between. If a process
 //! dies half-way, nothing is left behind and nothing has to be rolled back.
 
+use super::FirestoreBackend;
+use super::attempt::Attempt;
+use super::error::Failure;
+use super::format::{DocumentIds, counter_document, lock_document, set};
 use super::known::{Known, State};
-use crate::backend::firestore::FirestoreBackend;
-use crate::backend::firestore::error::Failure;
-use crate::backend::firestore::format::{DocumentIds, counter_document, lock_document, set};
-use crate::backend::firestore::session::Session;
 use crate::backend::{AcquireOutcome, AcquireRequest, Holder, LockRecord};
-use crate::error::Result;
 use crate::lock::Fence;
 use crate::lock::time::system_now_ms;
 
 impl FirestoreBackend {
-    pub(crate) async fn run_acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        let ids = DocumentIds::of(&request.key)?;
-        let session = self.connections.session().await?;
-        let names = Names {
-            lock: self.lock_name(&session, &ids.lock),
-            counter: session.document_name(&self.config.fence_collection, &ids.counter),
-        };
-        session
-            .retry(|| self.try_acquire(&session, request, &names))
-            .await
-    }
-
-    async fn try_acquire(
+    pub(super) async fn try_acquire(
         &self,
-        session: &Session<'_>,
+        attempt: Attempt<'_>,
         request: &AcquireRequest,
-        names: &Names,
     ) -> Result<AcquireOutcome, Failure> {
-        let [lock, counter] = session.read([&names.lock, &names.counter]).await?;
+        let ids = DocumentIds::of(&request.key)?;
+        let names = [
+            attempt.document_name(&self.config.collection, &ids.lock),
+            attempt.document_name(&self.config.fence_collection, &ids.counter),
+        ];
+        let [lock, counter] = attempt.read(names).await?;
         let now_ms = system_now_ms();
         if let (Some(free_in), Some(expires_at_ms)) = (lock.live_for(now_ms), lock.expires_at_ms())
         {
             let holder = Holder {
                 free_in,
                 expires_at_ms,
+                is_shared: false,
                 label: lock.label(),
             };
             return Ok(AcquireOutcome::Locked(Some(holder)));
@@ -52,16 +44,14 @@ impl FirestoreBackend {
             acquired_at_ms: now_ms,
             fence,
             label: request.label.clone(),
+            share: None,
         };
         let count = set(
             counter_document(counter.name, fence, &record.key),
             counter.version,
         );
-        let writes = vec![
-            count.clone(),
-            set(lock_document(lock.name, &record), lock.version),
-        ];
-        let committed = session.commit(writes).await;
+        let hold = set(lock_document(lock.name.clone(), &record), lock.version);
+        let committed = attempt.commit(vec![count.clone(), hold]).await;
         let state = match &committed {
             Ok(versions) => versions.get(1).copied().flatten().map(State::Held),
             Err(Failure::Failed(error)) if error.outcome_unknown => {
@@ -71,7 +61,7 @@ impl FirestoreBackend {
         };
         if let Some(state) = state {
             let known = Known {
-                document: names.lock.clone(),
+                document: lock.name,
                 expires_at_ms: record.expires_at_ms,
                 state,
             };
@@ -81,11 +71,7 @@ impl FirestoreBackend {
         Ok(AcquireOutcome::Acquired {
             fence,
             expires_at_ms: record.expires_at_ms,
+            share: None,
         })
     }
-}
-
-struct Names {
-    lock: String,
-    counter: String,
 }

@@ -1,12 +1,18 @@
-//! Queries on the lock collection.
+//! Queries on the lock collection, and writes that succeed only if the document is still at the version
+//! that was read.
 
+use firestore::gcloud_sdk::google::firestore::v1::precondition::ConditionType;
 use firestore::gcloud_sdk::google::firestore::v1::structured_query::field_filter::Operator;
 use firestore::gcloud_sdk::google::firestore::v1::structured_query::filter::FilterType;
 use firestore::gcloud_sdk::google::firestore::v1::structured_query::{
     CollectionSelector, Direction, FieldFilter, FieldReference, Filter, Order,
 };
 use firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
-use firestore::gcloud_sdk::google::firestore::v1::{Cursor, StructuredQuery, Value};
+use firestore::gcloud_sdk::google::firestore::v1::write::Operation;
+use firestore::gcloud_sdk::google::firestore::v1::{
+    Cursor, Document, DocumentMask, Precondition, StructuredQuery, Value, Write,
+};
+use prost_types::Timestamp;
 
 use super::document::text;
 use crate::lock::LockId;
@@ -61,4 +67,37 @@ fn field(path: &str) -> Option<FieldReference> {
     Some(FieldReference {
         field_path: path.to_owned(),
     })
+}
+
+/// Replaces the whole document if it is still at `version`. `None` means that it must not exist.
+pub(crate) fn set(document: Document, version: Option<Timestamp>) -> Write {
+    write(Operation::Update(document), version)
+}
+
+/// Replaces the one field in `document`.
+pub(crate) fn update(document: Document, field: &str, version: Timestamp) -> Write {
+    let mask = DocumentMask {
+        field_paths: vec![field.to_owned()],
+    };
+    Write {
+        update_mask: Some(mask),
+        ..write(Operation::Update(document), Some(version))
+    }
+}
+
+pub(crate) fn delete(name: String, version: Timestamp) -> Write {
+    write(Operation::Delete(name), Some(version))
+}
+
+fn write(operation: Operation, version: Option<Timestamp>) -> Write {
+    Write {
+        operation: Some(operation),
+        current_document: Some(Precondition {
+            condition_type: Some(match version {
+                Some(version) => ConditionType::UpdateTime(version),
+                None => ConditionType::Exists(false),
+            }),
+        }),
+        ..Write::default()
+    }
 }
