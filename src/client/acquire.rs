@@ -141,7 +141,22 @@ impl Client {
         self.hold_from(request, progress, cancel).await
     }
 
-    async fn hold_from(
+    /// Registers a new hold. Fails if the client is closing.
+    pub(super) fn register(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<()> {
+        self.holds.insert(Arc::clone(hold));
+        // Checked after the hold is registered: a close that begins between the two would not know of it
+        // otherwise.
+        if self.closing.is_cancelled() {
+            self.holds.remove(hold.lock_id);
+            return Err(closed());
+        }
+        if hold.needs_keeper() {
+            self.keep_when_due(hold);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn hold_from(
         self: Arc<Self>,
         request: HoldRequest,
         mut progress: Progress,
@@ -166,18 +181,11 @@ impl Client {
                 let now = self.host.now();
                 let hold = Hold::new(&lock, &grant, request.policy, progress, now);
                 let hold = Arc::new(hold);
-                self.holds.insert(Arc::clone(&hold));
-                // Checked after the hold is registered: a close that begins between the two would not
-                // know of it otherwise.
-                if self.closing.is_cancelled() {
-                    self.holds.remove(hold.lock_id);
+                if let Err(error) = self.register(&hold) {
                     return Settled {
-                        result: Err(closed()),
+                        result: Err(error),
                         undo: Some(self.undo(hold.lock_id, &hold.key, hold.policy.ttl)),
                     };
-                }
-                if hold.needs_keeper() {
-                    self.keep_when_due(&hold);
                 }
                 Ok(Some(hold))
             }

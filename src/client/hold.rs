@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::lock::{Access, Fence, Key, LockId, Share, Ttl};
 
 /// How a lock is held.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HoldPolicy {
     pub ttl: Ttl,
     /// Whether heartbeats extend the lock for as long as it is held.

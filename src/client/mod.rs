@@ -7,6 +7,7 @@
 //!   waiters of other processes;
 //! - [`hold`]: until when a lock is certainly ours; [`heartbeat`]: how it is kept alive;
 //!   [`ending`]: how it ends; [`holds`]: the registry of all holds of a client;
+//! - [`several`]: how several keys are acquired together;
 //! - [`undo`]: how an acquire that nobody owns is released.
 //!
 //! Time and threads come from a [`host`]: the [`system`], or a simulated one in tests. An operation
@@ -24,6 +25,7 @@ pub mod parked;
 mod queue;
 mod releases;
 mod rivals;
+mod several;
 pub mod system;
 mod timeout;
 mod undo;
@@ -42,6 +44,7 @@ use crate::lock::{Fence, HolderLabel, Key, LockId, Share};
 
 pub use acquire::{HoldRequest, LockRequest, Settled};
 pub use hold::{Hold, HoldEvent, HoldPolicy};
+pub use several::SeveralRequest;
 pub use wait::{Progress, WaitPolicy};
 
 use first_heartbeat::FirstHeartbeats;

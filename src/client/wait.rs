@@ -270,7 +270,7 @@ impl Client {
         mark: Option<LockId>,
     ) -> Attempt {
         match self.attempt_once(wanted, progress, mark).await {
-            Attempt::Failed(failure) if progress.policy.is_some() && was_lost(&failure) => {
+            Attempt::Failed(failure) if progress.policy.is_some() && was_lost(&failure.error) => {
                 Box::pin(self.try_again(wanted, progress, mark)).await
             }
             attempt => attempt,
@@ -295,7 +295,7 @@ impl Client {
             pause *= 2;
             repeated += 1;
             match self.attempt_once(wanted, progress, mark).await {
-                Attempt::Failed(failure) if repeated < MAX_REPEATS && was_lost(&failure) => {}
+                Attempt::Failed(failure) if repeated < MAX_REPEATS && was_lost(&failure.error) => {}
                 attempt => return attempt,
             }
         }
@@ -373,8 +373,7 @@ impl Client {
 
 /// Whether the connection was lost with the attempt in flight. An error that a user's own backend
 /// threw is never repeated but reported as it is.
-fn was_lost(failure: &Failure) -> bool {
-    let error = &failure.error;
+pub(super) fn was_lost(error: &Error) -> bool {
     error.code == ErrorCode::ServiceUnavailable
         && error.outcome_unknown
         && !matches!(error.cause, Some(Cause::Thrown(_)))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use napi::bindgen_prelude::Either;
+use napi::bindgen_prelude::{Either, Float64Array};
 use napi_derive::napi;
 use tokio_util::sync::CancellationToken;
 
@@ -16,8 +16,12 @@ use super::exit;
 use super::operation::{Answer, Operations, Outcome, checked, key_and_ttl, milliseconds};
 use super::outbox::Outbox;
 use super::reply::{self, Reply};
-use crate::client::{Client, Hold, HoldEvent, HoldPolicy, HoldRequest, Settled, WaitPolicy};
+use crate::client::{
+    Client, Hold, HoldEvent, HoldPolicy, HoldRequest, Settled, SeveralRequest, WaitPolicy,
+};
+use crate::error::{Error, Result};
 use crate::lock::retry::{Backoff, Jitter, RetryPolicy};
+use crate::lock::{Key, Ttl};
 use crate::map::FastMap;
 
 /// The locks of one backend that JavaScript holds.
@@ -123,6 +127,19 @@ fn wait_policy(limits: Limits) -> WaitPolicy {
     }
 }
 
+/// The index of the limit of a shared lock: see [`access`].
+const SHARING: usize = 8;
+
+fn hold_policy(ttl: Ttl, auto_extend: bool, limits: Limits) -> HoldPolicy {
+    let [.., max_hold_ms, min_hold_ms, _] = limits;
+    HoldPolicy {
+        ttl,
+        auto_extend,
+        max_hold: limit(max_hold_ms),
+        min_hold: limit(min_hold_ms),
+    }
+}
+
 fn limit(ms: f64) -> Option<Duration> {
     ms.is_finite().then(|| milliseconds(ms))
 }
@@ -150,6 +167,44 @@ fn outcome(settled: Settled<Option<Arc<Hold>>>, held: &Arc<Held>, outbox: &Outbo
     }
 }
 
+/// Numbers the holds that a wait for several keys ended with, and makes the reply.
+fn outcome_of_several(
+    settled: Settled<Option<Vec<Arc<Hold>>>>,
+    held: &Arc<Held>,
+    outbox: &Outbox,
+) -> Outcome {
+    let reply = match settled.result {
+        Ok(Some(holds)) => {
+            let numbered: Vec<_> = holds
+                .into_iter()
+                .map(|hold| (outbox.next_id(), hold))
+                .collect();
+            let text = reply::held_together(&numbered);
+            let numbers: Vec<_> = numbered.iter().map(|(number, _)| *number).collect();
+            held.holds.lock().extend(numbered);
+            let held = Arc::clone(held);
+            Reply::from(text).or_else(move || {
+                for hold in numbers.into_iter().filter_map(|number| held.remove(number)) {
+                    drop(held.client.abandon(&hold));
+                }
+            })
+        }
+        Ok(None) => reply::locked().into(),
+        Err(error) => error.into(),
+    };
+    Outcome {
+        reply,
+        undo: settled.undo,
+    }
+}
+
+fn keys_and_ttl(keys: &str, ttl_ms: f64) -> Result<(Vec<Key>, Ttl)> {
+    let keys: Vec<String> = serde_json::from_str(keys)
+        .map_err(|_| Error::invalid_argument("keys must be an array of strings"))?;
+    let keys: Result<_> = keys.iter().map(|key| Key::new(key)).collect();
+    Ok((keys?, Ttl::from_number(ttl_ms)?))
+}
+
 impl Operations {
     fn start_hold(
         &self,
@@ -159,6 +214,18 @@ impl Operations {
         let (held, outbox) = (Arc::clone(&self.held), Arc::clone(&self.outbox));
         self.start(
             async move { outcome(holding.await, &held, &outbox) },
+            cancel,
+        )
+    }
+
+    fn start_several(
+        &self,
+        holding: impl Future<Output = Settled<Option<Vec<Arc<Hold>>>>> + Send + 'static,
+        cancel: Option<CancellationToken>,
+    ) -> Answer {
+        let (held, outbox) = (Arc::clone(&self.held), Arc::clone(&self.outbox));
+        self.start(
+            async move { outcome_of_several(holding.await, &held, &outbox) },
             cancel,
         )
     }
@@ -180,16 +247,10 @@ impl Operations {
     ) -> Answer {
         exit::prepare();
         checked(key_and_ttl(key, ttl_ms), |(key, ttl)| {
-            let [.., max_hold_ms, min_hold_ms, sharing] = limits;
             let request = HoldRequest {
                 key,
-                access: access(sharing),
-                policy: HoldPolicy {
-                    ttl,
-                    auto_extend,
-                    max_hold: limit(max_hold_ms),
-                    min_hold: limit(min_hold_ms),
-                },
+                access: access(limits[SHARING]),
+                policy: hold_policy(ttl, auto_extend, limits),
                 wait: wait.then(|| wait_policy(limits)),
                 caller: caller as u64,
             };
@@ -256,6 +317,50 @@ impl NativeBackend {
         let cancel = cancellable.then(CancellationToken::new);
         let holding = Arc::clone(&self.client).hold_again(hold, caller as u64, cancel.clone());
         self.start_hold(holding, cancel)
+    }
+
+    /// Waits for several keys, given as a JSON array, and holds all of them.
+    #[napi]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the same arguments as those of `hold`"
+    )]
+    pub fn hold_several(
+        &self,
+        keys: String,
+        ttl_ms: f64,
+        wait: bool,
+        auto_extend: bool,
+        cancellable: bool,
+        caller: f64,
+        limits: Float64Array,
+    ) -> Answer {
+        exit::prepare();
+        let mut known: Limits = [f64::INFINITY; 9];
+        for (known, given) in known.iter_mut().zip(limits.iter()) {
+            *known = *given;
+        }
+        let limits = known;
+        checked(keys_and_ttl(&keys, ttl_ms), |(keys, ttl)| {
+            let policy = hold_policy(ttl, auto_extend, limits);
+            let wait = wait.then(|| wait_policy(limits));
+            let access = access(limits[SHARING]);
+            let request = SeveralRequest::new(keys, access, policy, wait, caller as u64);
+            let cancel = cancellable.then(CancellationToken::new);
+            let holding = Arc::clone(&self.client).hold_several(request, cancel.clone());
+            self.start_several(holding, cancel)
+        })
+    }
+
+    /// Releases holds of several keys that came too late for their caller, and continues the wait.
+    #[napi]
+    pub fn hold_several_again(&self, numbers: Vec<f64>, cancellable: bool, caller: f64) -> Answer {
+        let numbers = numbers.into_iter();
+        let holds = numbers.filter_map(|number| self.held.remove(number as u64));
+        let cancel = cancellable.then(CancellationToken::new);
+        let client = Arc::clone(&self.client);
+        let holding = client.hold_several_again(holds.collect(), caller as u64, cancel.clone());
+        self.start_several(holding, cancel)
     }
 
     /// Releases a lock that nobody ever used.

@@ -1,5 +1,7 @@
 //! Replies as JavaScript reads them: a tag, fields of fixed width, and the rest.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::backend::report::Finding;
@@ -158,6 +160,29 @@ fn push_lock(
 
 fn push_number(text: &mut String, number: impl itoa::Integer) {
     text.push_str(itoa::Buffer::new().format(number));
+}
+
+/// The reply for several holds with these numbers.
+pub(super) fn held_together(holds: &[(u64, Arc<Hold>)]) -> String {
+    let locks: Vec<_> = holds
+        .iter()
+        .map(|(number, hold)| {
+            let mut lock = json!({
+                "number": number,
+                "key": hold.key.as_str(),
+                "lockId": hold.lock_id.as_str(),
+                "fence": hold.fence.to_string(),
+                "expiresAtMs": hold.expires_at_ms(),
+                "attempts": hold.progress.attempts,
+                "waitMs": hold.waited.as_millis() as u64,
+            });
+            if let Some(share) = hold.share {
+                lock["slot"] = json!(share.slot);
+            }
+            lock
+        })
+        .collect();
+    format!("M{}", json!(locks))
 }
 
 /// A moment of the host's clock, as JavaScript compares it.
