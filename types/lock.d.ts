@@ -55,10 +55,8 @@ export interface SharingOptions {
   mode?: "exclusive" | "shared" | undefined;
 }
 
-/** The config of `lock`, `tryLock`, `hold` and `tryHold`. */
-export interface LockConfig extends SharingOptions {
-  /** What to lock: well-formed Unicode, up to 512 bytes of UTF-8. Compared in normalization form C. */
-  key: string;
+/** What `lock`, `tryLock`, `hold` and `tryHold` can be told, but for what to lock. */
+export interface LockOptions extends SharingOptions {
   /**
    * How long the lock lasts, in milliseconds, unless `autoExtend` is true. Leave it out to keep the
    * lock alive for as long as you hold it: its lease is then 30 s, so the key of a process that dies
@@ -109,8 +107,34 @@ export interface LockConfig extends SharingOptions {
   onEvent?: ((event: LockEvent) => void) | undefined;
 }
 
+/** The config of `lock`, `tryLock`, `hold` and `tryHold`. */
+export interface LockConfig extends LockOptions {
+  /** What to lock: well-formed Unicode, up to 512 bytes of UTF-8. Compared in normalization form C. */
+  key: string;
+  keys?: undefined;
+}
+
+/** A config that shares the key, so that its holder has a `slot`. */
+export type SharedLockConfig = LockConfig & ({ concurrency: number } | { mode: "shared" });
+
+/** The config of a lock on several keys. */
+export interface SeveralLocksConfig extends LockOptions {
+  /**
+   * What to lock: 1 to 32 keys, all of them or none. They are always acquired in the same order, so
+   * callers cannot deadlock, whatever order they write them in.
+   *
+   * @example
+   * await lock(transfer, { keys: ["account:1", "account:2"] });
+   */
+  keys: readonly string[];
+  key?: undefined;
+}
+
 /** The config of `lead`, which waits as long as it takes and always keeps the lock alive. */
-export interface LeadConfig extends Omit<LockConfig, "acquisition" | "autoExtend" | "throwIfLost"> {
+export interface LeadConfig extends Omit<
+  LockConfig,
+  "acquisition" | "autoExtend" | "throwIfLost" | "keys"
+> {
   /** How to wait. */
   acquisition?: Omit<AcquisitionOptions, "maxRetries" | "timeoutMs"> | undefined;
 }
@@ -135,13 +159,45 @@ export type LockContext<C extends BackendCapabilities = FencingCapabilities> = L
       }
     : { readonly fence?: Fence | undefined });
 
-/** A lock that is held until you release it or its scope ends. */
-export type HeldLock<C extends BackendCapabilities = FencingCapabilities> = LockContext<C> & {
+/** The argument of the function that runs under a lock whose key is shared. */
+export type SharedLockContext<C extends BackendCapabilities = FencingCapabilities> =
+  LockContext<C> & { readonly slot: number };
+
+/** The argument of the function that runs under several locks. Losing one loses all. */
+export type SeveralLocksContext<C extends BackendCapabilities = FencingCapabilities> = LockWatch & {
+  /** The lockIds, by the keys as you wrote them. Never log them. */
+  readonly lockIds: Readonly<Record<string, string>>;
+  /** The fences, by the keys as you wrote them. */
+  readonly fences: Readonly<
+    Record<string, C["supportsFencing"] extends true ? Fence : Fence | undefined>
+  >;
+  /** The slots, by the keys as you wrote them, if the keys are shared. */
+  readonly slots?: Readonly<Record<string, number>> | undefined;
+  /** The earliest expiry of the locks, as far as is known. Unix milliseconds. */
+  readonly expiresAtMs: number;
+  /** Moves the expiry of all locks to `ttlMs` from now. `ok: false` if one of them was lost. */
+  readonly extend: (ttlMs?: number) => Promise<ExtendResult>;
+};
+
+/** What `hold` adds to a context: the lock's release. */
+export interface Releasable {
   /** Releases the lock. `ok: false` if it was no longer held. */
   readonly release: () => Promise<ReleaseResult>;
   /** Releases the lock unless it is released already. Never throws: failures go to `onReleaseError`. */
   readonly [Symbol.asyncDispose]: () => Promise<void>;
-};
+}
+
+/** A lock that is held until you release it or its scope ends. */
+export type HeldLock<C extends BackendCapabilities = FencingCapabilities> = LockContext<C> &
+  Releasable;
+
+/** A share of a key that is held until you release it or its scope ends. */
+export type HeldSharedLock<C extends BackendCapabilities = FencingCapabilities> =
+  SharedLockContext<C> & Releasable;
+
+/** Several locks that are held until you release them or their scope ends. */
+export type HeldLocks<C extends BackendCapabilities = FencingCapabilities> =
+  SeveralLocksContext<C> & Releasable;
 
 /** The result of `tryLock`. */
 export type TryLockResult<T> = { ok: true; value: T } | { ok: false; reason: "locked" };
@@ -161,14 +217,34 @@ export type TryLockResult<T> = { ok: true; value: T } | { ok: false; reason: "lo
  * );
  */
 export function lock<T>(
+  fn: (context: SharedLockContext) => Promise<T> | T,
+  config: SharedLockConfig,
+): Promise<T>;
+export function lock<T>(
   fn: (context: LockContext) => Promise<T> | T,
   config: LockConfig,
+): Promise<T>;
+/** With `keys`: acquires all of them, or none. */
+export function lock<T>(
+  fn: (context: SeveralLocksContext) => Promise<T> | T,
+  config: SeveralLocksConfig,
 ): Promise<T>;
 /** Waits for the lock on this backend, runs fn while it is held, and returns fn's result. */
 export function lock<T, C extends BackendCapabilities>(
   backend: CustomLockBackend<C>,
+  fn: (context: SharedLockContext<C>) => Promise<T> | T,
+  config: SharedLockConfig,
+): Promise<T>;
+export function lock<T, C extends BackendCapabilities>(
+  backend: CustomLockBackend<C>,
   fn: (context: LockContext<C>) => Promise<T> | T,
   config: LockConfig,
+): Promise<T>;
+/** With `keys`: acquires all of them, or none. */
+export function lock<T, C extends BackendCapabilities>(
+  backend: CustomLockBackend<C>,
+  fn: (context: SeveralLocksContext<C>) => Promise<T> | T,
+  config: SeveralLocksConfig,
 ): Promise<T>;
 
 /**
@@ -179,14 +255,34 @@ export function lock<T, C extends BackendCapabilities>(
  * if (!done.ok) console.log("another process is cleaning up");
  */
 export function tryLock<T>(
+  fn: (context: SharedLockContext) => Promise<T> | T,
+  config: SharedLockConfig,
+): Promise<TryLockResult<T>>;
+export function tryLock<T>(
   fn: (context: LockContext) => Promise<T> | T,
   config: LockConfig,
+): Promise<TryLockResult<T>>;
+/** With `keys`: acquires all of them, or none. */
+export function tryLock<T>(
+  fn: (context: SeveralLocksContext) => Promise<T> | T,
+  config: SeveralLocksConfig,
 ): Promise<TryLockResult<T>>;
 /** Like `lock` on this backend, but tries once and does not wait. */
 export function tryLock<T, C extends BackendCapabilities>(
   backend: CustomLockBackend<C>,
+  fn: (context: SharedLockContext<C>) => Promise<T> | T,
+  config: SharedLockConfig,
+): Promise<TryLockResult<T>>;
+export function tryLock<T, C extends BackendCapabilities>(
+  backend: CustomLockBackend<C>,
   fn: (context: LockContext<C>) => Promise<T> | T,
   config: LockConfig,
+): Promise<TryLockResult<T>>;
+/** With `keys`: acquires all of them, or none. */
+export function tryLock<T, C extends BackendCapabilities>(
+  backend: CustomLockBackend<C>,
+  fn: (context: SeveralLocksContext<C>) => Promise<T> | T,
+  config: SeveralLocksConfig,
 ): Promise<TryLockResult<T>>;
 
 /**
@@ -200,12 +296,24 @@ export function tryLock<T, C extends BackendCapabilities>(
  * await using held = await hold({ key: "report:daily" });
  * await writeReport({ fence: held.fence, signal: held.signal });
  */
+export function hold(config: SharedLockConfig): Promise<HeldSharedLock>;
 export function hold(config: LockConfig): Promise<HeldLock>;
+/** With `keys`: acquires all of them, or none. */
+export function hold(config: SeveralLocksConfig): Promise<HeldLocks>;
 /** Waits for the lock on this backend and holds it until the scope ends. */
+export function hold<C extends BackendCapabilities>(
+  backend: CustomLockBackend<C>,
+  config: SharedLockConfig,
+): Promise<HeldSharedLock<C>>;
 export function hold<C extends BackendCapabilities>(
   backend: CustomLockBackend<C>,
   config: LockConfig,
 ): Promise<HeldLock<C>>;
+/** With `keys`: acquires all of them, or none. */
+export function hold<C extends BackendCapabilities>(
+  backend: CustomLockBackend<C>,
+  config: SeveralLocksConfig,
+): Promise<HeldLocks<C>>;
 
 /**
  * Like `hold`, but does not wait: returns `null` if somebody else holds the lock.
@@ -214,12 +322,24 @@ export function hold<C extends BackendCapabilities>(
  * await using held = await tryHold({ key: "report:daily" });
  * if (held === null) return;
  */
+export function tryHold(config: SharedLockConfig): Promise<HeldSharedLock | null>;
 export function tryHold(config: LockConfig): Promise<HeldLock | null>;
+/** With `keys`: acquires all of them, or none. */
+export function tryHold(config: SeveralLocksConfig): Promise<HeldLocks | null>;
 /** Like `hold` on this backend, but does not wait: returns `null` if somebody else holds the lock. */
+export function tryHold<C extends BackendCapabilities>(
+  backend: CustomLockBackend<C>,
+  config: SharedLockConfig,
+): Promise<HeldSharedLock<C> | null>;
 export function tryHold<C extends BackendCapabilities>(
   backend: CustomLockBackend<C>,
   config: LockConfig,
 ): Promise<HeldLock<C> | null>;
+/** With `keys`: acquires all of them, or none. */
+export function tryHold<C extends BackendCapabilities>(
+  backend: CustomLockBackend<C>,
+  config: SeveralLocksConfig,
+): Promise<HeldLocks<C> | null>;
 
 /**
  * Leader election: waits for the lock as long as it takes, keeps it alive and runs fn. If the lock is
@@ -246,10 +366,14 @@ export function lead<T, C extends BackendCapabilities>(
 ): Promise<T>;
 
 /** `lock`, bound to a backend. */
-export type AutoLock<C extends BackendCapabilities = FencingCapabilities> = <T>(
-  fn: (context: LockContext<C>) => Promise<T> | T,
-  config: LockConfig,
-) => Promise<T>;
+export interface AutoLock<C extends BackendCapabilities = FencingCapabilities> {
+  <T>(fn: (context: SharedLockContext<C>) => Promise<T> | T, config: SharedLockConfig): Promise<T>;
+  <T>(fn: (context: LockContext<C>) => Promise<T> | T, config: LockConfig): Promise<T>;
+  <T>(
+    fn: (context: SeveralLocksContext<C>) => Promise<T> | T,
+    config: SeveralLocksConfig,
+  ): Promise<T>;
+}
 
 /**
  * `lock`, bound to a backend of its own; `close()` closes that too. The other functions are its
@@ -261,16 +385,39 @@ export type AutoLock<C extends BackendCapabilities = FencingCapabilities> = <T>(
  * const done = await lock.tryLock(work, { key: "report" });
  */
 export interface ManagedLock<C extends BackendCapabilities = FencingCapabilities> {
+  <T>(fn: (context: SharedLockContext<C>) => Promise<T> | T, config: SharedLockConfig): Promise<T>;
   <T>(fn: (context: LockContext<C>) => Promise<T> | T, config: LockConfig): Promise<T>;
+  <T>(
+    fn: (context: SeveralLocksContext<C>) => Promise<T> | T,
+    config: SeveralLocksConfig,
+  ): Promise<T>;
   /** `tryLock` on this backend: tries once, does not wait. */
-  tryLock: <T>(
-    fn: (context: LockContext<C>) => Promise<T> | T,
-    config: LockConfig,
-  ) => Promise<TryLockResult<T>>;
+  tryLock: {
+    <T>(
+      fn: (context: SharedLockContext<C>) => Promise<T> | T,
+      config: SharedLockConfig,
+    ): Promise<TryLockResult<T>>;
+    <T>(
+      fn: (context: LockContext<C>) => Promise<T> | T,
+      config: LockConfig,
+    ): Promise<TryLockResult<T>>;
+    <T>(
+      fn: (context: SeveralLocksContext<C>) => Promise<T> | T,
+      config: SeveralLocksConfig,
+    ): Promise<TryLockResult<T>>;
+  };
   /** `hold` on this backend: waits, then holds the lock until its scope ends. */
-  hold: (config: LockConfig) => Promise<HeldLock<C>>;
+  hold: {
+    (config: SharedLockConfig): Promise<HeldSharedLock<C>>;
+    (config: LockConfig): Promise<HeldLock<C>>;
+    (config: SeveralLocksConfig): Promise<HeldLocks<C>>;
+  };
   /** `tryHold` on this backend: returns `null` if somebody else holds the lock. */
-  tryHold: (config: LockConfig) => Promise<HeldLock<C> | null>;
+  tryHold: {
+    (config: SharedLockConfig): Promise<HeldSharedLock<C> | null>;
+    (config: LockConfig): Promise<HeldLock<C> | null>;
+    (config: SeveralLocksConfig): Promise<HeldLocks<C> | null>;
+  };
   /** `lead` on this backend: leader election. */
   lead: <T>(fn: (context: LockContext<C>) => Promise<T> | T, config: LeadConfig) => Promise<T>;
   /** Closes the backend: see ManagedLockBackend. */

@@ -37,6 +37,10 @@ export interface LockEvent {
   waitMs?: number;
   /** Of a release or a loss: how long the lock was held, in milliseconds. */
   heldMs?: number;
+  /** "shared" if the key is shared, with the holder's `slot`. */
+  mode?: "shared";
+  /** The number of a shared holder. */
+  slot?: number;
   /** The code of the LockError, if there was one. */
   code?: LockErrorCode;
   /** The kind of backend: "redis", "postgres" and so on. */

@@ -28,6 +28,7 @@ import { lookup } from "./lookup.js";
 import { outliving } from "./outliving.js";
 import { EXPECTED, scenario } from "./scenario.js";
 import { setup } from "./setup.js";
+import { several } from "./several.js";
 import { sharing } from "./sharing.js";
 import { telemetry } from "./telemetry.js";
 import { unreachable } from "./unreachable.js";
@@ -59,6 +60,7 @@ const HOLDING = [
   lockLoss,
   holding,
   sharing,
+  several,
   watching,
   leading,
   events,

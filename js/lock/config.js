@@ -14,12 +14,12 @@ import { readSharing } from "../base/sharing.js";
 import { isBackend, recognize } from "../base/recognize.js";
 import { aborted, isAborted } from "../base/signal.js";
 
-/** @import { LockConfig, LockEvent, OnReleaseError } from "../../index.js" */
+/** @import { LockConfig, SeveralLocksConfig, LockEvent, OnReleaseError } from "../../index.js" */
 
 const JITTER = { none: 0, equal: 1, full: 2 };
 
 const FIELDS = [
-  ...["key", "ttlMs", "signal", "acquisition", "autoExtend", "maxHoldMs", "minHoldMs"],
+  ...["key", "keys", "ttlMs", "signal", "acquisition", "autoExtend", "maxHoldMs", "minHoldMs"],
   ...["throwIfLost", "name", "onReleaseError", "onEvent", "concurrency", "mode"],
 ];
 const ACQUISITION_FIELDS = [
@@ -28,7 +28,8 @@ const ACQUISITION_FIELDS = [
 
 /**
  * @typedef {object} LockPlan
- * @property {string} key
+ * @property {string} key empty if there are several
+ * @property {readonly string[] | undefined} keys to lock together, as the caller wrote them
  * @property {number} ttlMs
  * @property {AbortSignal | undefined} signal
  * @property {AbortSignal | undefined} acquisitionSignal
@@ -37,28 +38,31 @@ const ACQUISITION_FIELDS = [
  * @property {boolean | undefined} autoExtend undefined if the kind of backend decides
  * @property {boolean} throwIfLost
  * @property {string | undefined} name
+ * @property {boolean} hasLimit whether the caller gave a `concurrency`, so that even a single holder has a
+ *   slot
  * @property {Float64Array} limits of the wait and of the hold, and how the key is shared, as the native
  *   side takes them
  */
 
 /**
- * @param {LockConfig} config
+ * @param {LockConfig | SeveralLocksConfig} config
  * @param {string} call as the user wrote it, for messages
  * @param {boolean} [leads] whether it is for a leader, who is waited for as long as it takes, and kept
  * @returns {LockPlan}
  */
 export function readLockConfig(config, call, leads = false) {
   /** @type {any} */
-  let key, ttlMs, signal, acquisition, autoExtend, throwIfLost, name, onReleaseError, onEvent;
+  let key, keys, ttlMs, signal, acquisition, autoExtend, throwIfLost, name, onReleaseError, onEvent;
   /** @type {any} */
-  let limits, acquisitionSignal;
+  let limits, acquisitionSignal, concurrency;
   try {
-    ({ key, ttlMs, signal, acquisition } = config);
+    ({ key, keys, ttlMs, signal, acquisition } = config);
     ({ autoExtend, throwIfLost = false, name, onReleaseError, onEvent } = config);
-    if (typeof key !== "string") refuseOtherThings(config, call);
+    if (typeof key !== "string" && keys === undefined) refuseOtherThings(config, call);
     refuseNearMisses(config, FIELDS, "");
     limits = readLimits(config, acquisition, leads);
-    const sharing = readSharing(config.concurrency, config.mode);
+    ({ concurrency } = config);
+    const sharing = readSharing(concurrency, config.mode);
     if (sharing !== 0) limits = withSharing(limits, sharing);
     acquisitionSignal = acquisition?.signal;
   } catch (cause) {
@@ -68,7 +72,8 @@ export function readLockConfig(config, call, leads = false) {
   // Without a ttlMs the lock is kept alive for as long as the work takes.
   if (autoExtend === undefined && (leads || ttlMs !== undefined)) autoExtend = leads;
   if (ttlMs === undefined) ttlMs = BACKEND_DEFAULTS.ttlMs;
-  checkKey(key);
+  if (keys === undefined) checkKey(key);
+  else [key, keys] = ["", readKeys(key, keys, leads)];
   if (!Number.isSafeInteger(ttlMs) || ttlMs <= 0) throw invalidArgument(BAD_TTL);
   checkType("onReleaseError", onReleaseError ?? undefined, "function");
   checkType("onEvent", onEvent ?? undefined, "function");
@@ -78,6 +83,7 @@ export function readLockConfig(config, call, leads = false) {
   /** @type {LockPlan} */
   const plan = {
     key,
+    keys,
     ttlMs,
     signal,
     acquisitionSignal,
@@ -87,9 +93,41 @@ export function readLockConfig(config, call, leads = false) {
     throwIfLost,
     name,
     limits,
+    hasLimit: concurrency !== undefined,
   };
   checkNotCancelled(plan);
   return plan;
+}
+
+/** The largest number of keys that are locked together. */
+const MAX_KEYS = 32;
+
+/**
+ * Reads and checks the keys that are to be locked together.
+ * @param {unknown} key
+ * @param {unknown} keys
+ * @param {boolean} leads
+ * @returns {string[]}
+ */
+function readKeys(key, keys, leads) {
+  if (leads) throw invalidArgument("lead() takes one key: a leader is elected for each key");
+  if (key !== undefined) throw invalidArgument("key and keys exclude each other: set one of them");
+  if (!Array.isArray(keys)) throw invalidArgument("keys must be an array of strings");
+  const read = [...keys];
+  for (const one of read) checkKey(one);
+  const count = new Set(read.map((one) => one.normalize())).size;
+  if (count < 1 || count > MAX_KEYS) {
+    throw invalidArgument(`keys must contain 1 to ${MAX_KEYS} keys; it contains ${count}`);
+  }
+  return read;
+}
+
+/**
+ * Returns the part of an error's context that says what was to be locked.
+ * @param {LockPlan} plan
+ */
+export function subjectOf({ key, keys }) {
+  return keys === undefined ? { key } : { keys };
 }
 
 /**
@@ -238,5 +276,5 @@ export function cancelled(plan, signal) {
     signal === plan.signal
       ? "The wait for the lock was cancelled by user signal"
       : "Acquisition cancelled by acquisition.signal";
-  return aborted(message, signal, { key: plan.key });
+  return aborted(message, signal, subjectOf(plan));
 }

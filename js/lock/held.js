@@ -49,7 +49,8 @@ export class Held {
     this.backend = engine.callers?.backend;
     this.lockId = own?.lockId ?? grant.lockId;
     this.fence = own === undefined ? grant.fence : own.fence;
-    this.slot = own === undefined ? grant.slot : own.slot;
+    this.slot = (own ?? grant).slot ?? (plan.hasLimit ? 0 : undefined);
+    this.key = plan.key;
     this.#expiresAtMs = own === undefined ? grant.expiresAtMs : own.expiresAtMs;
     this.#engine = engine;
     this.#plan = plan;
@@ -144,7 +145,12 @@ export class Held {
   #emit(type, error, more) {
     const { key, name } = this.#plan;
     for (const observer of this.#observers) {
-      observer.emit(type, key, this.lockId, error, { backend: this.#engine.name, name, ...more });
+      observer.emit(type, key, this.lockId, error, {
+        backend: this.#engine.name,
+        name,
+        slot: this.slot,
+        ...more,
+      });
     }
   }
 

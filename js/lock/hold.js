@@ -2,16 +2,16 @@
 
 import { DisposalBy, hooksOf, isDebugging } from "../base/handle.js";
 import { readLockConfig } from "./config.js";
-import { LockContext } from "./held.js";
 import { Acquisition } from "./take.js";
+import { contextOf } from "./together.js";
 
-/** @import { LockConfig } from "../../index.js" */
+/** @import { LockConfig, SeveralLocksConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */
-/** @typedef {import("./held.js").Held} Held */
+/** @typedef {import("./held.js").Held | import("./together.js").HeldTogether} Held */
 
 /**
  * @param {any} backend any LockBackend
- * @param {LockConfig} config
+ * @param {LockConfig | SeveralLocksConfig} config
  */
 export function holdWith(backend, config) {
   return takeHandle("hold", backend, config);
@@ -19,7 +19,7 @@ export function holdWith(backend, config) {
 
 /**
  * @param {any} backend any LockBackend
- * @param {LockConfig} config
+ * @param {LockConfig | SeveralLocksConfig} config
  */
 export function tryHoldWith(backend, config) {
   return takeHandle("tryHold", backend, config);
@@ -28,7 +28,7 @@ export function tryHoldWith(backend, config) {
 /**
  * @param {"hold" | "tryHold"} form
  * @param {any} backend
- * @param {LockConfig} config
+ * @param {LockConfig | SeveralLocksConfig} config
  */
 async function takeHandle(form, backend, config) {
   const plan = readLockConfig(config, `${form}({ key })`);
@@ -47,14 +47,20 @@ function handleOf(backend, held, plan) {
   const release = async () => {
     // The registry keeps the lock alive, and so what listens to its signal.
     collected?.unregister(held);
-    return held.end();
+    try {
+      return await held.end();
+    } finally {
+      // Of several locks, the one whose release failed.
+      disposal.lockId = held.lockId;
+      disposal.key = held.key;
+    }
   };
-  const disposal = new DisposalBy(release, held.lockId, plan.key, {
+  const disposal = new DisposalBy(release, held.lockId, held.key, {
     onReleaseError: plan.onReleaseError ?? hooks?.onReleaseError,
     disposeTimeoutMs: hooks?.disposeTimeoutMs,
   });
   watchForCollection(disposal, held);
-  return Object.assign(new LockContext(held), {
+  return Object.assign(contextOf(held, plan), {
     release: () => disposal.release(),
     [Symbol.asyncDispose]: async () => {
       const disposing = disposal.dispose();

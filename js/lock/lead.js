@@ -3,14 +3,14 @@
 import { invalidArgument } from "../base/errors.js";
 import { stayAlive } from "../native/bridge.js";
 import { readLockConfig } from "./config.js";
-import { LockContext } from "./held.js";
 import { endQuietly } from "./lock.js";
 import { callInside } from "./nesting.js";
 import { Acquisition } from "./take.js";
+import { contextOf } from "./together.js";
 
 /** @import { LockConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */
-/** @typedef {import("./held.js").Held} Held */
+/** @typedef {import("./held.js").Held | import("./together.js").HeldTogether} Held */
 
 /**
  * Waits until this process leads, then runs fn. Rejoins the election if the lock is lost.
@@ -49,7 +49,7 @@ export async function leadWith(backend, fn, config) {
 async function serve(backend, held, fn, plan) {
   let outcome;
   try {
-    outcome = { ok: true, value: await callInside(held, fn, new LockContext(held)) };
+    outcome = { ok: true, value: await callInside(held, fn, contextOf(held, plan)) };
   } catch (thrown) {
     outcome = { ok: false, thrown };
   }

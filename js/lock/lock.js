@@ -3,18 +3,18 @@
 import { checkBackend, invalidArgument } from "../base/errors.js";
 import { readLockConfig } from "./config.js";
 import { hooksOf, notify, reportReleaseError } from "../base/handle.js";
-import { LockContext } from "./held.js";
 import { callInside } from "./nesting.js";
 import { Acquisition } from "./take.js";
+import { contextOf } from "./together.js";
 
-/** @import { AutoLock, BackendCapabilities, CustomLockBackend, LockConfig } from "../../index.js" */
+/** @import { AutoLock, BackendCapabilities, CustomLockBackend, LockConfig, SeveralLocksConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */
-/** @typedef {import("./held.js").Held} Held */
+/** @typedef {import("./held.js").Held | import("./together.js").HeldTogether} Held */
 
 /**
  * @param {any} backend any LockBackend
  * @param {(context: any) => any} fn
- * @param {LockConfig} config
+ * @param {LockConfig | SeveralLocksConfig} config
  * @returns {Promise<any>}
  */
 export function lockWith(backend, fn, config) {
@@ -24,7 +24,7 @@ export function lockWith(backend, fn, config) {
 /**
  * @param {any} backend any LockBackend
  * @param {(context: any) => any} fn
- * @param {LockConfig} config
+ * @param {LockConfig | SeveralLocksConfig} config
  */
 export function tryLockWith(backend, fn, config) {
   return run("tryLock", backend, fn, config);
@@ -37,7 +37,7 @@ export function tryLockWith(backend, fn, config) {
  * @param {"lock" | "tryLock"} form
  * @param {any} backend
  * @param {(context: any) => any} fn
- * @param {LockConfig} config
+ * @param {LockConfig | SeveralLocksConfig} config
  */
 async function run(form, backend, fn, config) {
   if (typeof fn !== "function") {
@@ -52,7 +52,7 @@ async function run(form, backend, fn, config) {
   const startedAt = performance.now();
   let value;
   try {
-    value = await callInside(held, fn, new LockContext(held));
+    value = await callInside(held, fn, contextOf(held, plan));
   } catch (error) {
     await endQuietly(backend, held, plan);
     throw error;
@@ -102,7 +102,7 @@ function warnOfLoss(ranForMs, { ttlMs, autoExtend }) {
 export function endQuietly(backend, held, plan) {
   const report = (/** @type {unknown} */ error) => {
     const onReleaseError = plan.onReleaseError ?? hooksOf(backend)?.onReleaseError;
-    reportReleaseError(error, held.lockId, plan.key, onReleaseError);
+    reportReleaseError(error, held.lockId, held.key, onReleaseError);
   };
   try {
     const ending = held.end();

@@ -9,7 +9,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { LockError } from "../base/errors.js";
 
 /** @typedef {import("../native/engine.js").Engine} Engine */
-/** @typedef {import("./held.js").Held} Held */
+/** @typedef {import("./held.js").Held | import("./together.js").HeldTogether} Held */
 /** @typedef {{ held: Held, around: Inside | undefined }} Inside */
 
 const ENVIRONMENTS = ["development", "test"];
@@ -55,13 +55,14 @@ function withoutEnded(inside) {
 /**
  * @param {LockError} error of a wait that failed, in the context of its caller
  * @param {Engine} engine
- * @param {string} key
+ * @param {readonly string[]} keys
  * @returns {LockError}
  */
-export function explained(error, engine, key) {
+export function explained(error, engine, keys) {
   if (error.code !== "AcquisitionTimeout" || error.cause !== undefined) return error;
   for (let inside = storage?.getStore(); inside !== undefined; inside = inside.around) {
-    if (inside.held.isOf(engine, key)) return waitedForItself(error);
+    const { held } = inside;
+    if (keys.some((key) => held.isOf(engine, key))) return waitedForItself(error);
   }
   return error;
 }

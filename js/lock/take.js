@@ -3,11 +3,20 @@
 import { replyError } from "../base/errors.js";
 import { isTraced, startTrace } from "../native/tracing.js";
 import { confirm, returnedId, settled, settledOrAborted, unlisten } from "../native/bridge.js";
-import { isGrant, LOCKED, readGrant, readNumber, readProgress } from "../native/replies.js";
-import { cancelled, checkNotCancelled } from "./config.js";
+import {
+  isGrant,
+  LOCKED,
+  readGrant,
+  readGrants,
+  readNumber,
+  readProgress,
+  SEVERAL,
+} from "../native/replies.js";
+import { cancelled, checkNotCancelled, subjectOf } from "./config.js";
 import { Held } from "./held.js";
 import { explained } from "./nesting.js";
 import { accessTo, observerOf } from "./telemetry.js";
+import { HeldTogether } from "./together.js";
 
 /** @import { LockError } from "../base/errors.js" */
 /** @typedef {import("../native/engine.js").Engine} Engine */
@@ -25,7 +34,7 @@ import { accessTo, observerOf } from "./telemetry.js";
  */
 export class Acquisition {
   /** `null` if another holds the lock and this acquisition does not wait. `undefined` until it is known.
-   * @type {Held | null | undefined} */
+   * @type {Held | HeldTogether | null | undefined} */
   held;
   #engine;
   #plan;
@@ -45,7 +54,7 @@ export class Acquisition {
     const { engine, observers } = accessTo(backend, plan.autoExtend === true);
     // Heartbeats of a user's own backend depend on the event loop, so they are off by default.
     const autoExtend = (plan.autoExtend ??= engine.isNative);
-    const { key, ttlMs, limits, onEvent } = plan;
+    const { key, keys, ttlMs, limits, onEvent } = plan;
     this.#engine = engine;
     this.#plan = plan;
     this.#observers = onEvent === undefined ? observers : [...observers, observerOf({ onEvent })];
@@ -55,7 +64,14 @@ export class Acquisition {
     this.#caller = engine.callers?.enter(plan.signal) ?? 0;
     const cancellable = isCancellable(plan);
     const { native } = engine;
-    this.#goOn(native.hold(key, ttlMs, wait, autoExtend, cancellable, this.#caller, limits), true);
+    this.#goOn(
+      keys === undefined
+        ? native.hold(key, ttlMs, wait, autoExtend, cancellable, this.#caller, limits)
+        : native.holdSeveral(
+            ...[JSON.stringify(keys), ttlMs, wait, autoExtend, cancellable, this.#caller, limits],
+          ),
+      true,
+    );
   }
 
   /**
@@ -105,27 +121,54 @@ export class Acquisition {
    * Reads the reply. Returns `undefined` if the lock came too late to be of use.
    * @param {string} reply
    * @param {boolean} isFresh
-   * @returns {Held | null | undefined}
+   * @returns {Held | HeldTogether | null | undefined}
    */
   #read(reply, isFresh) {
     const engine = this.#engine;
     const plan = this.#plan;
     const tag = reply.charCodeAt(0);
     if (tag === LOCKED) return null;
-    if (!isGrant(reply)) throw explained(replyError(reply, { key: plan.key }), engine, plan.key);
+    if (tag !== SEVERAL && !isGrant(reply)) {
+      throw explained(replyError(reply, subjectOf(plan)), engine, plan.keys ?? [plan.key]);
+    }
     const id = this.#id || returnedId();
     if (id !== 0) confirm(id);
+    if (tag === SEVERAL) return this.#readSeveral(reply, isFresh);
     const grant = readGrant(reply, plan.key);
     const number = readNumber(grant.rest);
     if (!isFresh && engine.native.isLate(number)) return undefined;
+    this.#checkNotCancelled(number);
+    return new Held(engine, plan, this.#observers, grant, number);
+  }
+
+  /**
+   * @param {string} reply
+   * @param {boolean} isFresh
+   */
+  #readSeveral(reply, isFresh) {
+    const engine = this.#engine;
+    const grants = readGrants(reply);
+    const numbers = grants.map(({ number }) => number);
+    if (!isFresh && numbers.some((number) => engine.native.isLate(number))) return undefined;
+    this.#checkNotCancelled(...numbers);
+    const locks = grants.map((grant) => {
+      const plan = { ...this.#plan, key: grant.key, keys: undefined };
+      return new Held(engine, plan, this.#observers, grant, grant.number);
+    });
+    return new HeldTogether(/** @type {[Held, ...Held[]]} */ (locks));
+  }
+
+  /**
+   * Gives the locks up if a signal was aborted since the grant.
+   * @param {...number} numbers
+   */
+  #checkNotCancelled(...numbers) {
     try {
-      // A signal may have been aborted since the grant.
-      checkNotCancelled(plan);
+      checkNotCancelled(this.#plan);
     } catch (error) {
-      giveBack(engine, number);
+      for (const number of numbers) giveBack(this.#engine, number);
       throw error;
     }
-    return new Held(engine, plan, this.#observers, grant, number);
   }
 
   /**
@@ -133,12 +176,19 @@ export class Acquisition {
    * @param {string} reply
    */
   #again(reply) {
+    const { native } = this.#engine;
+    const cancellable = isCancellable(this.#plan);
+    if (reply.charCodeAt(0) === SEVERAL) {
+      const numbers = readGrants(reply).map(({ number }) => number);
+      numbers.forEach(unlisten);
+      return native.holdSeveralAgain(numbers, cancellable, this.#caller);
+    }
     const number = readNumber(readGrant(reply, this.#plan.key).rest);
     unlisten(number);
-    return this.#engine.native.holdAgain(number, isCancellable(this.#plan), this.#caller);
+    return native.holdAgain(number, cancellable, this.#caller);
   }
 
-  /** @param {Held | null} held */
+  /** @param {Held | HeldTogether | null} held */
   #end(held) {
     this.#engine.callers?.leave(this.#caller);
     this.held = held;
@@ -183,20 +233,22 @@ class Account {
    * @param {readonly Observer[]} observers
    */
   constructor(engine, plan, observers) {
-    const { key, name } = plan;
+    const { key, keys, name } = plan;
     this.#engine = engine;
     this.#plan = plan;
     this.#observers = observers;
-    this.#trace = startTrace("acquire", key, undefined, { backend: engine.name, name });
+    // A trace of several keys has no key.
+    const traced = keys === undefined ? key : undefined;
+    this.#trace = startTrace("acquire", traced, undefined, { backend: engine.name, name });
   }
 
   /**
-   * @param {Held | null | undefined} held
+   * @param {Held | HeldTogether | null | undefined} held
    * @param {string} reply
    * @param {LockError} [error]
    */
   close(held, reply, error) {
-    const { key, name } = this.#plan;
+    const { key, keys = [key], name } = this.#plan;
     const durationMs = performance.now() - this.#started;
     const { attempts, waitMs } = held
       ? readProgress(reply)
@@ -206,8 +258,14 @@ class Account {
     if (error !== undefined) this.#trace?.fail(error);
     this.#trace?.end(Boolean(held), held?.lockId, { attempts, waitMs: more.waitMs });
     const outcome = held ? { ok: true } : { ok: false, reason: "locked" };
+    const facts = error ? more : { ...more, outcome };
+    const locks = held instanceof HeldTogether ? held.locks : held ? [held] : [];
     for (const observer of this.#observers) {
-      observer.emit("acquire", key, held?.lockId, error, error ? more : { ...more, outcome });
+      if (locks.length === 0)
+        for (const one of keys) observer.emit("acquire", one, undefined, error, facts);
+      for (const lock of locks) {
+        observer.emit("acquire", lock.key, lock.lockId, error, { ...facts, slot: lock.slot });
+      }
     }
   }
 }

@@ -26,6 +26,7 @@ import {
  * @property {number} [attempts]
  * @property {number} [waitMs]
  * @property {number} [heldMs]
+ * @property {number | undefined} [slot] of a shared holder
  */
 
 /**
@@ -115,13 +116,14 @@ export function observerOf(options) {
       judge(event, error, facts.outcome);
       if (key !== undefined) event.keyHash = hashOf(key);
       if (lockId !== undefined) event.lockIdHash = hashOf(lockId);
-      const { backend, name, durationMs, attempts, waitMs, heldMs } = facts;
+      const { backend, name, durationMs, attempts, waitMs, heldMs, slot } = facts;
       if (backend !== undefined) event.backend = backend;
       if (name !== undefined) event.name = name;
       if (durationMs !== undefined) event.durationMs = durationMs;
       if (attempts !== undefined) event.attempts = attempts;
       if (waitMs !== undefined) event.waitMs = waitMs;
       if (heldMs !== undefined) event.heldMs = heldMs;
+      if (slot !== undefined) Object.assign(event, { mode: "shared", slot });
       if (mayShow(event, key)) {
         if (key !== undefined) event.key = key;
         if (lockId !== undefined) event.lockId = lockId;
@@ -179,6 +181,7 @@ export function withTelemetry(backend, options) {
       backend: kind,
       durationMs: performance.now() - started,
       outcome,
+      slot: type === "acquire" ? outcome?.slot : undefined,
     });
     let outcome;
     try {

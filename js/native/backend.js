@@ -93,7 +93,10 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
     if (!isGrant(reply)) throw replyError(reply, { key });
     const id = isPending ? started : returnedId();
     if (id !== 0) confirmOnReturn(id);
-    return new GrantedHandle(origin, readGrant(reply, key), key);
+    const grant = readGrant(reply, key);
+    // With a `concurrency` of 1, too, the holder has a number.
+    if (concurrency !== undefined) grant.slot ??= 0;
+    return new GrantedHandle(origin, grant, key);
   }
 
   /** @param {any} opts */

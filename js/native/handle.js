@@ -84,7 +84,7 @@ class Granted extends Disposal {
    * @param {AbortSignal | undefined} signal
    */
   extend(ttlMs, signal) {
-    const { native, lockId, key } = this;
+    const { lockId, key } = this;
     if (!isTraced("extend")) return this.extendLock(ttlMs, signal);
     return traced("extend", key, lockId, this.name, () => this.extendLock(ttlMs, signal));
   }

@@ -10,6 +10,7 @@ import { failure } from "./results.js";
 // First characters.
 export const ACQUIRED = 0x41; // A lockId(22) fence(15) expiresAtMs , … (see `readGrant`)
 export const SHARED = 0x53; // S, like A, with the slot and a comma after the expiry
+export const SEVERAL = 0x4d; // M [json]
 export const LOCKED = 0x4c; // L
 export const YES = 0x31; // 1 …
 export const NO = 0x30; // 0
@@ -78,15 +79,34 @@ export function readNumber(rest) {
 
 /**
  * Reads how many attempts the wait for a hold made, and how long it took.
- * @param {string} reply an `A…`
+ * @param {string} reply a grant
  */
 export function readProgress(reply) {
+  if (reply.charCodeAt(0) === SEVERAL) {
+    const grants = readGrants(reply);
+    const most = (/** @type {"attempts" | "waitMs"} */ name) =>
+      Math.max(...grants.map((grant) => grant[name]));
+    return { attempts: most("attempts"), waitMs: most("waitMs") };
+  }
   const waited = reply.lastIndexOf(",");
   const attempts = reply.lastIndexOf(",", waited - 1);
   return {
     attempts: Number(reply.slice(attempts + 1, waited)),
     waitMs: Number(reply.slice(waited + 1)),
   };
+}
+
+/**
+ * Reads the grant of several keys, `M[…]`, in the order of the keys.
+ * @param {string} reply
+ * @returns {(Grant & { key: string, number: number, attempts: number, waitMs: number })[]}
+ */
+export function readGrants(reply) {
+  const grants = JSON.parse(reply.slice(1));
+  for (const { fence, key } of grants) {
+    if (fence > FENCE_THRESHOLDS.WARN) logFenceWarning(fence, key);
+  }
+  return grants;
 }
 
 /**

@@ -1,0 +1,164 @@
+// Several locks that are held together: losing one loses all.
+
+import { LockContext } from "./held.js";
+
+/** @import { ReleaseResult } from "../../index.js" */
+/** @typedef {import("../native/engine.js").Engine} Engine */
+/** @typedef {import("./held.js").Held} Held */
+
+export class HeldTogether {
+  #locks;
+  /** @type {AbortSignal | undefined} */
+  #signal;
+  /** The lock whose release failed.
+   * @type {Held | undefined} */
+  #failed;
+
+  /** @param {readonly [Held, ...Held[]]} locks in the order of their keys */
+  constructor(locks) {
+    this.#locks = locks;
+    /** Keeps a custom backend alive: see `Held`. */
+    this.backend = locks[0].backend;
+  }
+
+  get locks() {
+    return this.#locks;
+  }
+
+  /** The lock to name in a report: the one whose release failed, if there is one. */
+  get #named() {
+    return this.#failed ?? this.#locks[0];
+  }
+
+  get key() {
+    return this.#named.key;
+  }
+
+  get lockId() {
+    return this.#named.lockId;
+  }
+
+  get expiresAtMs() {
+    return Math.min(...this.#locks.map((held) => held.expiresAtMs));
+  }
+
+  get signal() {
+    return (this.#signal ??= AbortSignal.any(this.#locks.map((held) => held.signal)));
+  }
+
+  /**
+   * @param {Engine} engine
+   * @param {string} key
+   */
+  isOf(engine, key) {
+    return this.#locks.some((held) => held.isOf(engine, key));
+  }
+
+  get isEnded() {
+    return this.#locks.every((held) => held.isEnded);
+  }
+
+  /** @param {number} [forMs] */
+  isHeld(forMs) {
+    return this.#locks.every((held) => held.isHeld(forMs));
+  }
+
+  lost() {
+    for (const held of this.#locks) {
+      const lost = held.lost();
+      if (lost !== undefined) return lost;
+    }
+    return undefined;
+  }
+
+  throwIfLost() {
+    for (const held of this.#locks) held.throwIfLost();
+  }
+
+  /** @param {number} [ttlMs] */
+  async extend(ttlMs) {
+    const results = await Promise.all(this.#locks.map((held) => held.extend(ttlMs)));
+    const expiries = [];
+    for (const result of results) {
+      if (!result.ok) return result;
+      expiries.push(result.expiresAtMs);
+    }
+    return { ok: /** @type {const} */ (true), expiresAtMs: Math.min(...expiries) };
+  }
+
+  /**
+   * Releases all locks, even if the release of one of them fails.
+   * @returns {Promise<ReleaseResult>}
+   */
+  async end() {
+    const endings = await Promise.allSettled(this.#locks.map(async (held) => held.end()));
+    /** @type {ReleaseResult} */
+    let result = { ok: true };
+    for (const [index, ending] of endings.entries()) {
+      if (ending.status === "rejected") {
+        this.#failed = this.#locks[index];
+        throw ending.reason;
+      }
+      if (!ending.value.ok) result = ending.value;
+    }
+    return result;
+  }
+}
+
+/** The argument of fn, and the base of what hold() returns, for several keys. */
+export class TogetherContext {
+  #held;
+
+  /**
+   * @param {HeldTogether} held
+   * @param {readonly string[]} keys as the caller wrote them
+   */
+  constructor(held, keys) {
+    this.#held = held;
+    this.fences = byKey(held, keys, ({ fence }) => fence);
+    this.lockIds = byKey(held, keys, ({ lockId }) => lockId);
+    if (held.locks.some(({ slot }) => slot !== undefined)) {
+      this.slots = byKey(held, keys, ({ slot }) => slot);
+    }
+    this.isHeld = (/** @type {number | undefined} */ forMs) => held.isHeld(forMs);
+    this.throwIfLost = () => held.throwIfLost();
+    this.extend = (/** @type {number | undefined} */ ttlMs) => held.extend(ttlMs);
+  }
+
+  /** The earliest expiry of the locks. */
+  get expiresAtMs() {
+    return this.#held.expiresAtMs;
+  }
+
+  get signal() {
+    return this.#held.signal;
+  }
+}
+
+/**
+ * Returns a fact of each lock, by the keys as the caller wrote them.
+ * @template T
+ * @param {HeldTogether} held
+ * @param {readonly string[]} keys
+ * @param {(lock: Held) => T} fact
+ * @returns {Record<string, T>}
+ */
+function byKey(held, keys, fact) {
+  const locks = new Map(held.locks.map((lock) => [lock.key, lock]));
+  const known = keys.flatMap((key) => {
+    const lock = locks.get(key.normalize());
+    return lock === undefined ? [] : [/** @type {[string, T]} */ ([key, fact(lock)])];
+  });
+  // Unlike an assignment, this gives the object a property of its own for the key "__proto__".
+  return Object.fromEntries(known);
+}
+
+/**
+ * Returns the argument of fn.
+ * @param {Held | HeldTogether} held
+ * @param {import("./config.js").LockPlan} plan
+ */
+export function contextOf(held, { keys }) {
+  if (held instanceof HeldTogether) return new TogetherContext(held, keys ?? []);
+  return new LockContext(held);
+}
