@@ -88,8 +88,8 @@ export function lockAcquisition(t) {
 
     test("gives up after timeoutMs", async () => {
       const { backend, key, holder } = await held();
-      // The back-off doubles, so the last attempt has more than 300 ms for its reply. The message
-      // would be another one if the store had not answered it.
+      // The back-off doubles, so the last attempt has more than 300 ms for its reply. On a machine
+      // that is busier than that, the message says that the store did not answer it.
       const acquisition = { timeoutMs: 1_000, retryDelayMs: 5, maxRetries: 1_000_000 };
       const askedAt = performance.now();
       const error = await rejection(
@@ -99,9 +99,11 @@ export function lockAcquisition(t) {
       expect(error).toBeInstanceOf(LockError);
       expect(error.code).toBe("AcquisitionTimeout");
       expect(error.message).toContain("Failed to acquire lock");
-      expect(error.message).toContain("acquisition.timeoutMs (1000) ran out while another holder");
+      expect(error.message).toMatch(
+        /acquisition\.timeoutMs \(1000\) ran out while (another holder had|the store did not answer)/,
+      );
       // A store that is reached through JavaScript does not report how long the lease lasts.
-      if (!t.needsLoop) {
+      if (!t.needsLoop && error.message.includes("another holder")) {
         expect(error.message).toMatch(/Its lease ends in \d+\.\d s unless it is extended/);
       }
       expect(error.message).not.toContain(key);

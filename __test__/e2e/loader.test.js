@@ -189,7 +189,7 @@ describe("whatever needs it says the same", () => {
     const program = `require("syncguard").hold({ key: "k" }).catch(({ code, message }) => console.log(code, message));`;
     const env = { SYNCGUARD_URL: "http://somebody:s3cret@h" };
     const { stdout } = await node(["--eval", program], { cwd: app, env });
-    expect(stdout).toMatch(/^InvalidArgument SYNCGUARD_URL: No backend for this URL/);
+    expect(stdout).toMatch(/^InvalidArgument SYNCGUARD_URL: This URL names no backend/);
     expect(stdout).not.toMatch(/s3cret|somebody/);
   });
 });
@@ -197,7 +197,8 @@ describe("whatever needs it says the same", () => {
 test("all of syncguard loads without it, and in syncguard/common what needs none works", async () => {
   const program = `
     for (const entry of Object.keys(require("syncguard/package.json").exports)) {
-      require(entry.replace(".", "syncguard"));
+      // Its decorators are those of NestJS, which is not installed here.
+      if (entry !== "./nestjs") require(entry.replace(".", "syncguard"));
     }
     const common = require("syncguard/common");
     const backend = { release: async () => ({ ok: true }), extend: async () => ({ ok: true }) };

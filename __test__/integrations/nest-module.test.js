@@ -106,7 +106,7 @@ describe("the module", () => {
   });
 
   test.each([
-    [[undefined], /target is undefined: is the environment variable/],
+    [[undefined], /target is undefined. Check the environment variable/],
     [[null], /target is null/],
     [[{ url: undefined }], /option url is undefined/],
     [[{ backend: undefined }], /option backend is undefined/],

@@ -108,7 +108,7 @@ describe("its backend", () => {
 
   test.each([
     [[undefined], /The URL of the backend is undefined/],
-    [["nosql://host"], /No backend for this URL/],
+    [["nosql://host"], /This URL names no backend/],
     [[{}], /needs a URL/],
     [["memory:", { minHold: 5 }], /Unknown option "minHold": did you mean "minHoldMs"\?/],
     [["memory:", { minHoldMs: 0 }], /minHoldMs must be an integer from 1 to 1800000/],
