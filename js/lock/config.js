@@ -58,7 +58,7 @@ export function readLockConfig(config, call, leads = false) {
   try {
     ({ key, keys, ttlMs, signal, acquisition } = config);
     ({ autoExtend, throwIfLost = false, name, onReleaseError, onEvent } = config);
-    if (typeof key !== "string" && keys === undefined) refuseOtherThings(config, call);
+    if (typeof key !== "string" && !Array.isArray(keys)) refuseOtherThings(config, call);
     refuseNearMisses(config, FIELDS, "");
     limits = readLimits(config, acquisition, leads);
     ({ concurrency } = config);
