@@ -73,7 +73,7 @@ test("the tarballs contain all needed files and no others", () => {
   }
   const strange = files.filter(
     (file) =>
-      !/^(dist\/(.+\.m?js|.+\.d\.m?ts)|docs\/.+\.(md|json|svg)|examples\/.+\.(md|mjs)|src\/.+\/schema\.sql|package\.json|[A-Z]+(\.md)?)$/.test(
+      !/^(dist\/(.+\.m?js|.+\.d\.m?ts)|docs\/.+\.(md|json|svg)|examples\/.+\.(md|mjs)|types\/.+\.d\.ts|src\/.+\/schema\.sql|package\.json|[A-Z]+(\.md)?)$/.test(
         file,
       ),
   );

@@ -46,7 +46,9 @@ function stagePackage(staged) {
     platformPackages().map(({ name }) => [name, published.version]),
   );
   mkdirSync(staged, { recursive: true });
-  for (const name of ["dist", "docs", "src/backend/postgres/sql/schema.sql"]) {
+  // The documents link to the examples and to the sources of the types.
+  const folders = ["dist", "docs", "examples", "types"];
+  for (const name of [...folders, "src/backend/postgres/sql/schema.sql"]) {
     cpSync(join(root, name), join(staged, name), { recursive: true });
   }
   rmSync(join(staged, "dist", "package.json"));
