@@ -58,6 +58,7 @@ export function readLockConfig(config, call, leads = false) {
   try {
     ({ key, keys, ttlMs, signal, acquisition } = config);
     ({ autoExtend, throwIfLost = false, name, onReleaseError, onEvent } = config);
+    // Clients of Redis have a method `keys`.
     if (typeof key !== "string" && !Array.isArray(keys)) refuseOtherThings(config, call);
     refuseNearMisses(config, FIELDS, "");
     limits = readLimits(config, acquisition, leads);
