@@ -38,7 +38,8 @@ export function instrument(options = {}) {
    */
   function open(name, message) {
     // The caller's context, because a channel publishes a start where it happens.
-    const span = tracer.startSpan(name, { attributes: attributesOf(message) }, context.active());
+    const attributes = { ...attributesOf(message), ...slotOf(message) };
+    const span = tracer.startSpan(name, { attributes }, context.active());
     spans.set(message, span);
   }
 
@@ -73,7 +74,10 @@ export function instrument(options = {}) {
         waits.record(seconds(message.waitMs ?? message.durationMs), attributesOf(message));
         acquisitions.add(1, { ...attributesOf(message), "syncguard.outcome": outcomeOf(message) });
         measureAcquire(message);
-        spans.get(message)?.setAttribute("syncguard.outcome", outcomeOf(message));
+        spans.get(message)?.setAttributes({
+          "syncguard.outcome": outcomeOf(message),
+          ...slotOf(message),
+        });
         end(message);
       },
     },
@@ -124,12 +128,22 @@ function counter(meter, which) {
 }
 
 /** @param {LockTrace} message */
-function ownerOf({ backend, name }) {
+function ownerOf({ backend, name, mode }) {
   /** @type {Record<string, string>} */
   const attributes = {};
   if (backend !== undefined) attributes["syncguard.backend"] = backend;
   if (name !== undefined) attributes["syncguard.name"] = name;
+  if (mode !== undefined) attributes["syncguard.mode"] = mode;
   return attributes;
+}
+
+/**
+ * Returns the slot as an attribute of spans. Metrics do not have it, because each slot would be a series
+ * of its own.
+ * @param {LockTrace} message
+ */
+function slotOf({ slot }) {
+  return slot === undefined ? {} : { "syncguard.slot": slot };
 }
 
 /** @param {LockTrace} message */

@@ -37,9 +37,9 @@ export interface LockEvent {
   waitMs?: number;
   /** Of a release or a loss: how long the lock was held, in milliseconds. */
   heldMs?: number;
-  /** "shared" if the key is shared, with the holder's `slot`. */
+  /** "shared" if the lock may have other holders at the same time, also if the acquire failed. */
   mode?: "shared";
-  /** The number of a shared holder. */
+  /** The number of this holder among those of the key, if the config has `concurrency` or "shared". */
   slot?: number;
   /** The code of the LockError, if there was one. */
   code?: LockErrorCode;
@@ -88,6 +88,10 @@ export interface LockTrace {
   backend?: string;
   /** The `name` of the lock's config. */
   name?: string;
+  /** "shared" if the lock may have other holders at the same time. */
+  mode?: "shared";
+  /** The number of this holder among those of the key. Missing in a wait for several keys. */
+  slot?: number;
   keyHash?: HashId;
   lockIdHash?: HashId;
   /** "fail" without an error: somebody else holds the lock, or there was none to release or extend. */

@@ -5,6 +5,20 @@ import { invalidArgument } from "./errors.js";
 /** The highest `concurrency`. */
 const MAX_CONCURRENCY = 1000;
 
+/** The largest number of keys that are locked together. */
+const MAX_KEYS = 32;
+
+/**
+ * Throws unless this many keys can be locked together. Equal keys count once.
+ * @param {string[]} keys normalized
+ */
+export function checkNumberOfKeys(keys) {
+  const count = new Set(keys).size;
+  if (count < 1 || count > MAX_KEYS) {
+    throw invalidArgument(`keys must contain 1 to ${MAX_KEYS} keys; it contains ${count}`);
+  }
+}
+
 /**
  * Reads `concurrency` and `mode`. Returns the limit as the engine takes it: 0 for an exclusive lock,
  * Infinity for readers without a limit.
@@ -25,6 +39,27 @@ export function readSharing(concurrency, mode) {
     );
   }
   return mode === "shared" || limit !== 1 ? /** @type {number} */ (limit) : 0;
+}
+
+/**
+ * How a lock has its key, for telemetry.
+ * @typedef {object} Share
+ * @property {"shared" | undefined} [mode] undefined if the lock is exclusive
+ * @property {number | undefined} [slot] of a holder among those that share the key
+ */
+
+/**
+ * Returns the mode of an acquire with these options. `undefined` if the options are wrong, which the
+ * acquire itself reports.
+ * @param {any} opts
+ * @returns {Share["mode"]}
+ */
+export function modeOf(opts) {
+  try {
+    return readSharing(opts.concurrency, opts.mode) === 0 ? undefined : "shared";
+  } catch {
+    return undefined;
+  }
 }
 
 /** @param {unknown} concurrency */

@@ -10,7 +10,7 @@ import {
 } from "../base/errors.js";
 import { checkKey } from "../native/keys.js";
 import { nearMiss } from "../base/options.js";
-import { readSharing } from "../base/sharing.js";
+import { checkNumberOfKeys, readSharing } from "../base/sharing.js";
 import { isBackend, recognize } from "../base/recognize.js";
 import { aborted, isAborted } from "../base/signal.js";
 
@@ -38,6 +38,7 @@ const ACQUISITION_FIELDS = [
  * @property {boolean | undefined} autoExtend undefined if the kind of backend decides
  * @property {boolean} throwIfLost
  * @property {string | undefined} name
+ * @property {"shared" | undefined} mode undefined if the lock is exclusive
  * @property {boolean} hasLimit whether the caller gave a `concurrency`, so that even a single holder has a
  *   slot
  * @property {Float64Array} limits of the wait and of the hold, and how the key is shared, as the native
@@ -54,7 +55,7 @@ export function readLockConfig(config, call, leads = false) {
   /** @type {any} */
   let key, keys, ttlMs, signal, acquisition, autoExtend, throwIfLost, name, onReleaseError, onEvent;
   /** @type {any} */
-  let limits, acquisitionSignal, concurrency;
+  let limits, acquisitionSignal, concurrency, mode;
   try {
     ({ key, keys, ttlMs, signal, acquisition } = config);
     ({ autoExtend, throwIfLost = false, name, onReleaseError, onEvent } = config);
@@ -64,7 +65,7 @@ export function readLockConfig(config, call, leads = false) {
     limits = readLimits(config, acquisition, leads);
     ({ concurrency } = config);
     const sharing = readSharing(concurrency, config.mode);
-    if (sharing !== 0) limits = withSharing(limits, sharing);
+    if (sharing !== 0) [limits, mode] = [withSharing(limits, sharing), SHARED];
     acquisitionSignal = acquisition?.signal;
   } catch (cause) {
     if (cause instanceof LockError) throw cause;
@@ -94,14 +95,12 @@ export function readLockConfig(config, call, leads = false) {
     throwIfLost,
     name,
     limits,
+    mode,
     hasLimit: concurrency !== undefined,
   };
   checkNotCancelled(plan);
   return plan;
 }
-
-/** The largest number of keys that are locked together. */
-const MAX_KEYS = 32;
 
 /**
  * Reads and checks the keys that are to be locked together.
@@ -116,10 +115,7 @@ function readKeys(key, keys, leads) {
   if (!Array.isArray(keys)) throw invalidArgument("keys must be an array of strings");
   const read = [...keys];
   for (const one of read) checkKey(one);
-  const count = new Set(read.map((one) => one.normalize())).size;
-  if (count < 1 || count > MAX_KEYS) {
-    throw invalidArgument(`keys must contain 1 to ${MAX_KEYS} keys; it contains ${count}`);
-  }
+  checkNumberOfKeys(read.map((one) => one.normalize()));
   return read;
 }
 
@@ -215,6 +211,7 @@ function refuseOtherThings(config, call) {
 const LEAD_MAX_DELAY_MS = 1000;
 
 const EXCLUSIVE = 0;
+const SHARED = /** @type {const} */ ("shared");
 
 /** One object for most calls: reading it takes less time than creating another. */
 const DEFAULT_LIMITS = readLimits({}, {}, false);

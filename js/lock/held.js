@@ -67,8 +67,11 @@ export class Held {
   /** @param {"hold" | "extend" | "release"} kind */
   #startTrace(kind) {
     const { name: backend } = this.#engine;
-    const { key, name } = this.#plan;
-    return isTraced(kind) ? startTrace(kind, key, this.lockId, { backend, name }) : undefined;
+    const { key, name, mode } = this.#plan;
+    const { lockId, slot } = this;
+    return isTraced(kind)
+      ? startTrace(kind, key, lockId, { backend, name, mode, slot })
+      : undefined;
   }
 
   /** Observers are notified of a loss when it happens. */
@@ -143,11 +146,12 @@ export class Held {
    * @param {object} [more]
    */
   #emit(type, error, more) {
-    const { key, name } = this.#plan;
+    const { key, mode, name } = this.#plan;
     for (const observer of this.#observers) {
       observer.emit(type, key, this.lockId, error, {
         backend: this.#engine.name,
         name,
+        mode,
         slot: this.slot,
         ...more,
       });

@@ -233,13 +233,13 @@ class Account {
    * @param {readonly Observer[]} observers
    */
   constructor(engine, plan, observers) {
-    const { key, keys, name } = plan;
+    const { key, keys, mode, name } = plan;
     this.#engine = engine;
     this.#plan = plan;
     this.#observers = observers;
     // A trace of several keys has no key.
     const traced = keys === undefined ? key : undefined;
-    this.#trace = startTrace("acquire", traced, undefined, { backend: engine.name, name });
+    this.#trace = startTrace("acquire", traced, undefined, { backend: engine.name, name, mode });
   }
 
   /**
@@ -248,18 +248,20 @@ class Account {
    * @param {LockError} [error]
    */
   close(held, reply, error) {
-    const { key, keys = [key], name } = this.#plan;
+    const { key, keys = [key], mode, name } = this.#plan;
     const durationMs = performance.now() - this.#started;
     const { attempts, waitMs } = held
       ? readProgress(reply)
       : { attempts: error ? attemptsOf(error) : 1, waitMs: 0 };
     const backend = this.#engine.name;
-    const more = { backend, name, durationMs, attempts, waitMs: waitMs || durationMs };
+    const more = { backend, name, mode, durationMs, attempts, waitMs: waitMs || durationMs };
     if (error !== undefined) this.#trace?.fail(error);
-    this.#trace?.end(Boolean(held), held?.lockId, { attempts, waitMs: more.waitMs });
+    const locks = held instanceof HeldTogether ? held.locks : held ? [held] : [];
+    // A trace of several keys has no slot, as each key has its own.
+    const slot = locks.length === 1 ? locks[0].slot : undefined;
+    this.#trace?.end(Boolean(held), held?.lockId, { attempts, waitMs: more.waitMs, slot });
     const outcome = held ? { ok: true } : { ok: false, reason: "locked" };
     const facts = error ? more : { ...more, outcome };
-    const locks = held instanceof HeldTogether ? held.locks : held ? [held] : [];
     for (const observer of this.#observers) {
       if (locks.length === 0)
         for (const one of keys) observer.emit("acquire", one, undefined, error, facts);

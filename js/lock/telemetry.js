@@ -4,6 +4,7 @@ import { FAILURE_REASON } from "../base/constants.js";
 import { checkBackend, invalidArgument, unreadableOptions } from "../base/errors.js";
 import { hashOf } from "../native/keys.js";
 import { readString } from "../base/options.js";
+import { modeOf } from "../base/sharing.js";
 import { engineOf, isReplaced, nativeOf } from "../native/engine.js";
 import {
   decorateAcquireResult,
@@ -16,9 +17,11 @@ import {
 /** @import { LockEvent, TelemetryOptions } from "../../index.js" */
 /** @typedef {import("../native/engine.js").Engine} Engine */
 
+/** @typedef {import("../base/sharing.js").Share} Share */
+
 /**
  * The rest of an event: the outcome (an error, or the operation's result) and measurements.
- * @typedef {object} Facts
+ * @typedef {object} Measured
  * @property {any} [outcome]
  * @property {string | undefined} [backend]
  * @property {string | undefined} [name]
@@ -26,8 +29,8 @@ import {
  * @property {number} [attempts]
  * @property {number} [waitMs]
  * @property {number} [heldMs]
- * @property {number | undefined} [slot] of a shared holder
  */
+/** @typedef {Measured & Share} Facts */
 
 /**
  * @typedef {object} Observer
@@ -116,14 +119,15 @@ export function observerOf(options) {
       judge(event, error, facts.outcome);
       if (key !== undefined) event.keyHash = hashOf(key);
       if (lockId !== undefined) event.lockIdHash = hashOf(lockId);
-      const { backend, name, durationMs, attempts, waitMs, heldMs, slot } = facts;
+      const { backend, name, durationMs, attempts, waitMs, heldMs, mode, slot } = facts;
       if (backend !== undefined) event.backend = backend;
       if (name !== undefined) event.name = name;
       if (durationMs !== undefined) event.durationMs = durationMs;
       if (attempts !== undefined) event.attempts = attempts;
       if (waitMs !== undefined) event.waitMs = waitMs;
       if (heldMs !== undefined) event.heldMs = heldMs;
-      if (slot !== undefined) Object.assign(event, { mode: "shared", slot });
+      if (mode !== undefined) event.mode = mode;
+      if (slot !== undefined) event.slot = slot;
       if (mayShow(event, key)) {
         if (key !== undefined) event.key = key;
         if (lockId !== undefined) event.lockId = lockId;
@@ -174,14 +178,16 @@ export function withTelemetry(backend, options) {
    * @param {string | undefined} key
    * @param {string | undefined} lockId
    * @param {() => Promise<any>} call
+   * @param {Share} [share] if it is known before the call
    */
-  async function observed(type, key, lockId, call) {
+  async function observed(type, key, lockId, call, share) {
     const started = performance.now();
     const facts = (/** @type {any} */ outcome) => ({
       backend: kind,
       durationMs: performance.now() - started,
       outcome,
-      slot: type === "acquire" ? outcome?.slot : undefined,
+      ...share,
+      ...(type === "acquire" && { slot: outcome?.slot }),
     });
     let outcome;
     try {
@@ -195,15 +201,19 @@ export function withTelemetry(backend, options) {
   }
 
   /** @param {"acquire" | "release" | "extend" | "isLocked" | "lookup"} type */
-  const operation = (type) => (/** @type {any} */ opts) =>
-    observed(type, readString(opts, "key"), readString(opts, "lockId"), () => backend[type](opts));
+  const operation = (type) => (/** @type {any} */ opts) => {
+    const call = () => backend[type](opts);
+    const share = type === "acquire" ? { mode: modeOf(opts) } : undefined;
+    return observed(type, readString(opts, "key"), readString(opts, "lockId"), call, share);
+  };
 
   /**
    * Returns a handle whose release and extend emit events too.
    * @param {any} result
    * @param {string} key
+   * @param {Share["mode"]} mode
    */
-  function withObservedMethods(result, key) {
+  function withObservedMethods(result, key, mode) {
     const hooks = hooksOf(result) ?? hooksOf(backend) ?? {};
     // A mocked acquire may return data without methods.
     if (nativeBehind(backend) === undefined || typeof result?.isHeld !== "function") {
@@ -211,17 +221,18 @@ export function withTelemetry(backend, options) {
       return decorateAcquireResult(decorated, result, key, onReleaseError, disposeTimeoutMs);
     }
     if (!result.ok) return result;
+    const share = { mode, slot: result.slot };
     // Changed in place, because a copy would call its getters.
     const { lockId, release, extend } = result;
     const disposal = new DisposalBy(
-      (signal) => observed("release", undefined, lockId, () => release(signal)),
+      (signal) => observed("release", undefined, lockId, () => release(signal), share),
       lockId,
       key,
       hooks,
     );
     result.release = (/** @type {AbortSignal} */ signal) => disposal.release(signal);
     result.extend = (/** @type {number} */ ttlMs, /** @type {AbortSignal} */ signal) =>
-      observed("extend", undefined, lockId, () => extend(ttlMs, signal));
+      observed("extend", undefined, lockId, () => extend(ttlMs, signal), share);
     result[Symbol.asyncDispose] = () => disposal.dispose();
     return result;
   }
@@ -230,7 +241,7 @@ export function withTelemetry(backend, options) {
   /** @type {any} */
   const decorated = {
     acquire: async (/** @type {any} */ opts) =>
-      withObservedMethods(await acquireObserved(opts), readString(opts, "key") ?? ""),
+      withObservedMethods(await acquireObserved(opts), readString(opts, "key") ?? "", modeOf(opts)),
     release: operation("release"),
     extend: operation("extend"),
     isLocked: operation("isLocked"),

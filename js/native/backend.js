@@ -14,7 +14,7 @@ import {
 import { checkKey } from "./keys.js";
 import { readString } from "../base/options.js";
 import { attachRawData, sanitizeLockInfo } from "./results.js";
-import { readSharing } from "../base/sharing.js";
+import { modeOf, readSharing } from "../base/sharing.js";
 import { checkSignal } from "../base/signal.js";
 import { isTraced, startTrace, traced } from "./tracing.js";
 import { contended, rememberHooks } from "../base/handle.js";
@@ -33,10 +33,12 @@ const CLOSE_TIMEOUT_MS = 10_000;
  * Returns the result with its release traced, so that the trace covers the time the lock is held.
  * @param {any} result
  * @param {string | undefined} key
- * @param {{ backend: string | undefined }} name
+ * @param {import("./tracing.js").Facts} facts
  */
-function heldInTrace(result, key, name) {
-  const trace = result.ok ? startTrace("hold", key, result.lockId, name) : undefined;
+function heldInTrace(result, key, facts) {
+  if (!result.ok) return result;
+  const { lockId, slot } = result;
+  const trace = startTrace("hold", key, lockId, { ...facts, slot });
   if (trace === undefined) return result;
   const { release, [Symbol.asyncDispose]: dispose } = result;
   const end = () => trace.end(true);
@@ -68,8 +70,9 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
   function acquire(opts) {
     if (!isTraced("acquire") && !isTraced("hold")) return acquireOnce(opts);
     const key = readString(opts, "key");
-    const granted = traced("acquire", key, undefined, name, () => acquireOnce(opts));
-    return granted.then((result) => heldInTrace(result, key, name));
+    const facts = { ...name, mode: modeOf(opts) };
+    const granted = traced("acquire", key, undefined, facts, () => acquireOnce(opts));
+    return granted.then((result) => heldInTrace(result, key, facts));
   }
 
   /** @param {any} opts */
@@ -96,7 +99,10 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
     const grant = readGrant(reply, key);
     // With a `concurrency` of 1, too, the holder has a number.
     if (concurrency !== undefined) grant.slot ??= 0;
-    return new GrantedHandle(origin, grant, key);
+    const { slot } = grant;
+    if (slot === undefined) return new GrantedHandle(origin, grant, key);
+    const shared = { ...name, mode: modeOf(opts), slot };
+    return new GrantedHandle({ ...origin, name: shared }, grant, key);
   }
 
   /** @param {any} opts */

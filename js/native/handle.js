@@ -16,7 +16,7 @@ import { isTraced, traced } from "./tracing.js";
  * @typedef {object} Origin
  * @property {NativeBackend} native
  * @property {BackendHooks} hooks
- * @property {{ backend: string | undefined }} name in traces
+ * @property {import("./tracing.js").Facts} name in traces
  */
 
 const { asyncDispose } = Symbol;

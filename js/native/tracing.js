@@ -6,7 +6,10 @@ import { LockError } from "../base/errors.js";
 import { hashOf } from "./keys.js";
 
 /** @import { LockTrace } from "../../index.js" */
+/** @import { Share } from "../base/sharing.js" */
 /** @typedef {"acquire" | "release" | "extend" | "hold"} Kind */
+
+/** @typedef {{ backend?: string | undefined, name?: string | undefined } & Share} Facts */
 
 /** @param {Kind} kind */
 const channel = (kind) => /** @type {any} */ (tracingChannel(`syncguard:${kind}`));
@@ -60,12 +63,13 @@ class Trace {
    * Ends the trace. Only the first call counts.
    * @param {boolean} ok
    * @param {string} [lockId]
-   * @param {Partial<LockTrace>} [facts]
+   * @param {object} [facts]
    */
   end(ok, lockId, facts) {
     const { message, channel } = this;
     if (message.result !== undefined) return;
-    Object.assign(message, facts, { result: ok ? "ok" : "fail" });
+    if (facts !== undefined) assignKnown(message, facts);
+    message.result = ok ? "ok" : "fail";
     if (lockId !== undefined) message.lockIdHash ??= hashOf(lockId);
     message.durationMs = performance.now() - this.startedAt;
     channel.asyncStart.publish(message);
@@ -78,26 +82,34 @@ class Trace {
  * @param {Kind} kind
  * @param {string | undefined} key
  * @param {string | undefined} lockId
- * @param {{ backend?: string | undefined, name?: string | undefined }} facts
+ * @param {Facts} facts
  */
-export function startTrace(kind, key, lockId, { backend, name }) {
+export function startTrace(kind, key, lockId, facts) {
   if (!isTraced(kind)) return undefined;
   /** @type {LockTrace} */
   const message = {};
-  if (backend !== undefined) message.backend = backend;
-  if (name !== undefined) message.name = name;
+  assignKnown(message, facts);
   if (key !== undefined) message.keyHash = hashOf(key);
   if (lockId !== undefined) message.lockIdHash = hashOf(lockId);
   return new Trace(channels[kind], message);
 }
 
 /**
+ * @param {LockTrace} message
+ * @param {object} facts
+ */
+function assignKnown(message, facts) {
+  const known = Object.entries(facts).filter(([, value]) => value !== undefined);
+  Object.assign(message, Object.fromEntries(known));
+}
+
+/**
  * Runs `work` in a trace and returns its result.
- * @template {{ ok: boolean, lockId?: string }} T
+ * @template {{ ok: boolean, lockId?: string, slot?: number | undefined }} T
  * @param {Kind} kind
  * @param {string | undefined} key
  * @param {string | undefined} lockId
- * @param {{ backend?: string | undefined, name?: string | undefined }} facts
+ * @param {Facts} facts
  * @param {() => Promise<T>} work
  * @returns {Promise<T>}
  */
@@ -105,7 +117,7 @@ export async function traced(kind, key, lockId, facts, work) {
   const trace = startTrace(kind, key, lockId, facts);
   try {
     const result = await work();
-    trace?.end(result.ok, result.lockId);
+    trace?.end(result.ok, result.lockId, { slot: result.slot });
     return result;
   } catch (error) {
     trace?.fail(error);
