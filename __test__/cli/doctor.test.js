@@ -38,13 +38,14 @@ describe.each(BACKENDS)("%s", (kind) => {
     const { code, stderr, by, names } = await examine(at.args);
     expect(stderr).toBe("");
     expect(code).toBe(0);
-    const measured = ["lock", "round trip", ...(kind === "firestore" ? [] : ["clock"])];
+    const measured = ["lock", "sharing", "round trip", ...(kind === "firestore" ? [] : ["clock"])];
     const first = ["syncguard", "backend", "protects"];
     expect(names).toEqual([...first, ...NAMES[kind], ...measured, "notifications"]);
     for (const finding of Object.values(by)) expect(finding.verdict).not.toBe("error");
     expect(by.backend.value).toBe(`${kind} at ${at.store}`);
     expect(by.protects).toEqual({ name: "protects", value: PROTECTS[kind], verdict: "ok" });
     expect(by.lock.value).toMatch(/^acquired and released, fence \d{15}$/);
+    expect(by.sharing.value).toMatch(/^a share of a key acquired and released, slot \d$/);
     expect(by["round trip"].value).toMatch(/^[\d.]+ ms, at most [\d.]+ ms$/);
     expect(by.notifications).toMatchObject({ verdict: "ok" });
     expect(by.notifications.value).toMatch(/^a waiter has the lock [\d.]+ ms after its release$/);

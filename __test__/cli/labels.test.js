@@ -42,7 +42,9 @@ describe.each(BACKENDS)("%s", (kind) => {
     const expected = {
       code: 75,
       stdout: "",
-      stderr: expect.stringMatching(new RegExp(`^syncguard: the lock is busy: ${LABEL} has it; its lease `)),
+      stderr: expect.stringMatching(
+        new RegExp(`^syncguard: the lock is busy: ${LABEL} has it; its lease `),
+      ),
     };
     expect(refused).toMatchObject(expected);
     const impatient = ["run", key, "-w", "100ms", ...at.args, "--", "echo", "never"];

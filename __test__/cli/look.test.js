@@ -29,7 +29,7 @@ describe.each(BACKENDS)("%s", (kind) => {
     expect(rawRow).toMatch(new RegExp(`^${key}  ${lockId}  `));
 
     const lock = { keyHash, lockIdHash, fence, expiresAtMs, acquiredAtMs: expiresAtMs - 60_000 };
-    const shown = { ...lock, ...where() };
+    const shown = { ...lock, mode: "exclusive", ...where() };
     expect(json(await run("ls", "--json"))).toEqual([shown]);
     expect(json(await run("ls", "--json", "--raw"))).toEqual([{ ...shown, key, lockId }]);
     await at.backend.release({ lockId });
@@ -52,7 +52,8 @@ describe.each(BACKENDS)("%s", (kind) => {
     }
     for (const secret of [key, lockId]) expect(stdout).not.toContain(secret);
     const [found] = json(await run("show", key, "--json", "--raw"));
-    expect(found).toMatchObject({ locked: true, keyHash: at.hash(key), key, lockId, fence });
+    const lock = { keyHash: at.hash(key), key, lockId, fence, mode: "exclusive" };
+    expect(found).toMatchObject({ locked: true, ...lock });
     expect(found).toMatchObject(where());
     await at.backend.release({ lockId });
   });

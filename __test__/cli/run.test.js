@@ -139,8 +139,18 @@ describe("the command", () => {
 
   test.each([
     ["is not there", "/nowhere/at-all", 127, "The command was not found: check its name and PATH."],
-    ["is not in PATH", "no-such-program-anywhere", 127, "The command was not found: check its name and PATH."],
-    ["cannot be run", "/tmp", 126, "The command cannot be run (EACCES): check that it is executable."],
+    [
+      "is not in PATH",
+      "no-such-program-anywhere",
+      127,
+      "The command was not found: check its name and PATH.",
+    ],
+    [
+      "cannot be run",
+      "/tmp",
+      126,
+      "The command cannot be run (EACCES): check that it is executable.",
+    ],
   ])("that %s", async (_what, command, code, text) => {
     const key = at.key();
     const end = await cli(["run", key, ...at.args, "--", command]);

@@ -1,5 +1,6 @@
 // Opens the backend that a command line names.
 
+import { checkNumberOfKeys } from "../base/sharing.js";
 import { EXIT, Ended, wrongUsage } from "./exit.js";
 
 /** @import { FencingCapabilities, LockError, ManagedLockBackend } from "../../index.js" */
@@ -120,17 +121,17 @@ export function withoutCredentials(url) {
 /**
  * @template T
  * @param {Opened} opened
- * @param {string} key
- * @param {() => Promise<T>} use
+ * @param {string[]} keys
+ * @param {(key: string) => Promise<T>} use called with the first of them
  * @returns {Promise<T>}
  */
-export async function withKey({ library }, key, use) {
+export async function withKeys({ library }, keys, use) {
   try {
-    library.normalizeAndValidateKey(key);
+    checkNumberOfKeys(keys.map((key) => library.normalizeAndValidateKey(key)));
   } catch (error) {
     throw wrongUsage(`${/** @type {Error} */ (error).message}.`);
   }
-  return use();
+  return use(keys[0]);
 }
 
 /**

@@ -4,10 +4,12 @@ import { spawn, spawnSync } from "node:child_process";
 import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isatty } from "node:tty";
+import { inherited, markOf, variablesOf } from "./environment.js";
 import { EXIT, Ended } from "./exit.js";
 import { hasVariable, processes, thisProcess } from "./processes.js";
 
 /** @typedef {import("node:child_process").ChildProcess} ChildProcess */
+/** @typedef {import("./environment.js").Lock} Lock */
 
 const POLL_MS = 20;
 /** How long to wait for killed processes to end. */
@@ -49,10 +51,10 @@ export class Command {
 
   /**
    * @param {string[]} command
-   * @param {{ SYNCGUARD_KEY: string, SYNCGUARD_LOCK_ID: string, SYNCGUARD_FENCE: string }} variables
+   * @param {Lock[]} locks that are held while the command runs
    * @returns {Promise<Command>}
    */
-  static start([file, ...args], variables) {
+  static start([file, ...args], locks) {
     const isApart = Command.startsApart();
     return new Promise((resolve, reject) => {
       const fail = (/** @type {NodeJS.ErrnoException} */ { code }) =>
@@ -68,10 +70,9 @@ export class Command {
         const child = spawn(file, args, {
           stdio: "inherit",
           detached: isApart,
-          env: { ...process.env, ...variables },
+          env: { ...inherited(), ...variablesOf(locks) },
         });
-        const mark = `SYNCGUARD_LOCK_ID=${variables.SYNCGUARD_LOCK_ID}`;
-        const command = new Command(child, isApart, mark);
+        const command = new Command(child, isApart, markOf(locks));
         child.once("error", fail).once("spawn", () => resolve(command));
       } catch (error) {
         fail(/** @type {NodeJS.ErrnoException} */ (error));

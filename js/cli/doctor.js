@@ -2,7 +2,7 @@
 
 import { advised, openBackend, withBackend } from "./backend.js";
 import { EXIT } from "./exit.js";
-import { clockOffset, roundTrip, takeLock, notifiedAfter } from "./measure.js";
+import { clockOffset, notifiedAfter, roundTrip, takeLock, takeShare } from "./measure.js";
 import { print, printable, printJson } from "./output.js";
 import { describeStore } from "./store.js";
 import { VERSION } from "../native/platforms.js";
@@ -70,6 +70,7 @@ function collectWarnings() {
 async function* useBackend(opened, options, warnings) {
   const { lock, bounds } = await takeLock(opened);
   yield ok("lock", `acquired and released, fence ${lock.fence}`);
+  yield await sharingFinding(opened);
   yield roundTripFinding(await roundTrip(opened));
   const { backend, timeAuthority } = opened.backend.capabilities;
   if (backend === "sqlite") yield ok("clock", "the host's own");
@@ -93,6 +94,21 @@ function scopeFinding(protects, isDefault) {
     "neither --url nor SYNCGUARD_URL names a store: if several hosts start the same job, name a " +
     "server that all of them reach; otherwise --url sqlite: silences this warning";
   return warning("protects", protects, advice);
+}
+
+/**
+ * Most programs share no keys, so a store that is only not set up for that is no error.
+ * @param {Opened} opened
+ */
+async function sharingFinding(opened) {
+  try {
+    return ok("sharing", `a share of a key acquired and released, slot ${await takeShare(opened)}`);
+  } catch (error) {
+    if (!(error instanceof opened.library.LockError)) throw error;
+    return error.code === "InvalidArgument"
+      ? warning("sharing", "not set up, but exclusive locks work", error.message)
+      : bad("sharing", "a share could not be acquired and released", error.message);
+  }
 }
 
 /** @param {{ medianMs: number, maxMs: number }} measured */

@@ -16,7 +16,9 @@ const EXIT_CODES = `
 Exit codes: the command's own, or 128 + n if signal n ended it; 75 if the lock stayed busy,
 74 if it was lost, 69 if the backend cannot be reached, 78 if it is not set up (see syncguard schema),
 64 for wrong usage, 126 and 127 as in a shell.
-The environment of the command has SYNCGUARD_KEY, SYNCGUARD_LOCK_ID and SYNCGUARD_FENCE.
+The environment of the command has SYNCGUARD_KEY, SYNCGUARD_LOCK_ID and SYNCGUARD_FENCE, and with
+--concurrency or --shared SYNCGUARD_SLOT, a number from 0 that no other holder has. For several keys
+the names end in the position of the key: SYNCGUARD_KEY_1, SYNCGUARD_FENCE_1 and so on.
 `;
 
 /** @param {string} [name] of a command */

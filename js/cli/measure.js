@@ -9,6 +9,8 @@ const KEY = "syncguard:doctor";
 const TTL_MS = 10_000;
 /** How long to wait for another doctor that holds the lock. */
 const PATIENCE_MS = 15_000;
+/** How many doctors may hold a share at a time. */
+const SHARES = 1000;
 const ROUND_TRIPS = 20;
 /**
  * How long a waiter waits before the release. On a slow server it polls for up to 2.2 s before it
@@ -42,6 +44,19 @@ export async function takeLock({ backend, library }) {
   } finally {
     await held.release();
   }
+}
+
+/**
+ * Takes a share of a key and releases it. Returns its slot.
+ * @param {Opened} opened
+ * @returns {Promise<number>}
+ */
+export async function takeShare({ backend, library }) {
+  const acquisition = { timeoutMs: PATIENCE_MS, maxRetries: Infinity };
+  const share = { key: KEY, concurrency: SHARES, ttlMs: TTL_MS, acquisition };
+  const held = await library.hold(backend, share);
+  await held.release();
+  return held.slot;
 }
 
 /**

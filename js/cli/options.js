@@ -4,6 +4,7 @@
  * @typedef {object} Option
  * @property {string} [short]
  * @property {string} [value] the placeholder for its value in the help. Absent if it has no value
+ * @property {boolean} [isRepeated] whether it may be given several times, with a value each
  * @property {string} text
  */
 
@@ -33,6 +34,13 @@ export const COMMANDS = {
     usage: "run KEY [options] -- COMMAND…",
     text: "run a command while the lock is held",
     options: {
+      key: {
+        value: "KEY",
+        isRepeated: true,
+        text: "one of several keys to lock, all or none: repeat this, in place of KEY",
+      },
+      concurrency: { value: "N", text: "allow N holders at a time, 1 to 1000 (default: 1)" },
+      shared: { text: "share the lock with any number of holders, as readers do" },
       "no-wait": { short: "n", text: "do not wait if the lock is busy" },
       wait: {
         short: "w",

@@ -22,8 +22,7 @@ export function printJson(value) {
  */
 export function table(head, rows) {
   const all = [head, ...rows.map((row) => row.map(printable))];
-  // A row can have fewer cells than the header.
-  const widths = head.map((_, i) => Math.max(...all.map((row) => row[i]?.length ?? 0)));
+  const widths = head.map((_, i) => Math.max(...all.map((row) => row[i].length)));
   const line = (/** @type {string[]} */ row) =>
     row
       .map((cell, i) => cell.padEnd(widths[i]))

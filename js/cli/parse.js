@@ -6,13 +6,13 @@ import { wrongUsage } from "./exit.js";
 import { COMMANDS, GLOBAL_OPTIONS } from "./options.js";
 
 /** @typedef {import("./options.js").Option} Option */
-/** @typedef {Record<string, string | true | undefined>} Given by the long name */
+/** @typedef {Record<string, string | true | string[] | undefined>} Given by the long name */
 
 /**
  * @typedef {object} CommandLine
  * @property {string | undefined} name of the command. `undefined` for help or the version
  * @property {Given} options
- * @property {string} key empty if the command takes none
+ * @property {string[]} keys that the command takes
  * @property {string[]} command to run
  */
 
@@ -42,11 +42,11 @@ export function parseCommandLine(args) {
   const options = {};
   for (const token of tokens) {
     if (token.kind === "positional") words.push(token.value);
-    if (token.kind === "option") options[token.name] = readOption(token);
+    if (token.kind === "option") addOption(options, token);
   }
   const name = words.shift();
   if (name === undefined) {
-    if (options.help || options.version) return { name, options, key: "", command: [] };
+    if (options.help || options.version) return { name, options, keys: [], command: [] };
     throw wrongUsage(`No command was given: ${HINT}.`);
   }
   if (!Object.hasOwn(COMMANDS, name)) {
@@ -60,9 +60,10 @@ export function parseCommandLine(args) {
     }
   }
   const command = dashes < 0 ? [] : args.slice(dashes + 1);
-  const rest = { name, options, key: words[0] ?? "", command };
-  if (!options.help) checkWords(rest, words, dashes >= 0);
-  return rest;
+  const keys = /** @type {string[]} */ (options.key ?? words.slice(0, 1));
+  const line = { name, options, keys, command };
+  if (!options.help) checkWords(line, words, dashes >= 0);
+  return line;
 }
 
 /** @returns {import("node:util").ParseArgsConfig["options"]} */
@@ -73,6 +74,18 @@ function parserOptions() {
       { type: value === undefined ? "boolean" : "string", ...(short && { short }) },
     ]),
   );
+}
+
+/**
+ * @param {Given} options
+ * @param {{ name: string, rawName: string, value?: string | undefined }} token
+ */
+function addOption(options, token) {
+  const { name } = token;
+  const value = readOption(token);
+  if (!ALL[name].isRepeated) return void (options[name] = value);
+  const before = /** @type {string[]} */ (options[name] ?? []);
+  options[name] = [...before, String(value)];
 }
 
 /** @param {{ name: string, rawName: string, value?: string | undefined }} token */
@@ -99,9 +112,12 @@ function readOption({ name, rawName, value }) {
 function checkWords({ name, command, options }, words, hasDashes) {
   const { usage } = COMMANDS[/** @type {string} */ (name)];
   const form = `use syncguard ${usage}.`;
-  const keys = usage.includes("KEY") ? 1 : 0;
-  if (words.length < keys) throw wrongUsage(`The key is missing: ${form}`);
-  if (words.length > keys) throw wrongUsage(`There are too many arguments: ${form}`);
+  const wanted = usage.includes("KEY") && options.key === undefined ? 1 : 0;
+  if (words.length < wanted) throw wrongUsage(`The key is missing: ${form}`);
+  if (words.length > wanted) {
+    const several = name === "run" ? " To lock several keys, give --key for each of them." : "";
+    throw wrongUsage(`There are too many arguments: ${form}${several}`);
+  }
   if (name === "run" && command.length === 0) {
     throw wrongUsage(`The command to run is missing: ${form}`);
   }

@@ -10,26 +10,31 @@ const REDRAWS_PER_LOOKUP = 5;
 const CLEAR_LINE = "\r\x1b[K";
 
 /**
- * Shows one line on the terminal, after the first second: who holds the lock, and since when.
+ * Shows one line on the terminal, after the first second: who holds the lock, and since when. Of several
+ * locks it only shows their number: some of them may be held by the caller already.
  * @param {Opened} opened
- * @param {string} key
+ * @param {string[]} keys
  * @returns {() => void} removes the line
  */
-export function showWait({ backend, library }, key) {
+export function showWait({ backend, library }, keys) {
   const since = performance.now();
-  const keyHash = library.hashKey(key);
+  const what = keys.length === 1 ? library.hashKey(keys[0]) : `${keys.length} locks`;
   let holder = "";
   let redrawn = 0;
 
   const look = async () => {
-    const info = await backend.lookup({ key }).catch(() => null);
+    if (keys.length > 1) return;
+    const info = await backend.lookup({ key: keys[0] }).catch(() => null);
+    const { holders = 1 } = info ?? {};
     // A label contains no control characters.
     const who = info?.holderLabel ?? info?.lockIdHash;
-    holder = info === null ? "" : `, held by ${who} since ${clock(info.acquiredAtMs)}`;
+    if (info === null) holder = "";
+    else if (holders > 1) holder = `, shared by ${holders} holders`;
+    else holder = `, held by ${who} since ${clock(info.acquiredAtMs)}`;
   };
   const draw = () => {
     const waited = showDuration(performance.now() - since);
-    const text = `syncguard: waiting for ${keyHash} for ${waited}${holder}`;
+    const text = `syncguard: waiting for ${what} for ${waited}${holder}`;
     // A line that wraps could not be redrawn in place.
     process.stderr.write(CLEAR_LINE + text.slice(0, (process.stderr.columns || 120) - 1));
   };

@@ -2,16 +2,19 @@
 
 import { writeSync } from "node:fs";
 import { isatty } from "node:tty";
-import { withBackend, withKey } from "./backend.js";
+import { readSharing } from "../base/sharing.js";
+import { withBackend, withKeys } from "./backend.js";
+import { describeBusy } from "./busy.js";
 import { Command, exitCodeOf } from "./command.js";
 import { readDuration, showDuration } from "./duration.js";
+import { locksOf } from "./environment.js";
 import { EXIT, Ended, wrongUsage } from "./exit.js";
 import { printable } from "./output.js";
 import { showWait } from "./progress.js";
 import { Signals } from "./signals.js";
 import { describeStore, storeSentence } from "./store.js";
 
-/** @import { HeldLock, LockConfig, LockError } from "../../index.js" */
+/** @import { HeldLock, HeldLocks, LockError, LockOptions, SharingOptions } from "../../index.js" */
 /** @typedef {import("./backend.js").Opened} Opened */
 /** @typedef {import("./parse.js").CommandLine} CommandLine */
 /** @typedef {import("./parse.js").Given} Given */
@@ -25,22 +28,26 @@ const MAX_DELAY_MS = 1000;
  * @param {CommandLine} line
  * @returns {Promise<number>} the exit code
  */
-export async function run({ key, command, options: given }) {
+export async function run({ keys, command, options: given }) {
   const options = readOptions(given);
   // Created before the lock is acquired, so that no signal leaves a lock behind.
   const signals = new Signals();
   return withBackend(given, (opened) =>
-    withKey(opened, key, async () => {
+    withKeys(opened, keys, async () => {
       const started = performance.now();
-      const held = await acquire(opened, key, options, signals);
-      if (held === null) return conflict(opened, key, options);
+      const held = await acquire(opened, keys, options, signals);
+      if (held === null) return conflict(opened, keys, options);
       const waited = showDuration(performance.now() - started);
       const { backend } = opened.backend.capabilities;
-      options.tell(
-        `locked ${opened.library.hashKey(key)} in ${backend} after ${waited}, fence ${held.fence}`,
-      );
+      const locks = locksOf(held, keys);
+      for (const { key, fence, slot } of locks) {
+        const share = slot === undefined ? "" : `, slot ${slot}`;
+        options.tell(
+          `locked ${opened.library.hashKey(key)} in ${backend} after ${waited}, fence ${fence}${share}`,
+        );
+      }
       try {
-        return await runHeld(held, key, command, options, signals);
+        return await runHeld(held, locks, command, options, signals);
       } finally {
         await release(held, options);
       }
@@ -65,10 +72,13 @@ function readOptions(given) {
     throw wrongUsage("--quiet and --verbose contradict each other: use one of them.");
   const ttl = duration("ttl");
   if (ttl === 0) throw wrongUsage("--ttl must be longer than 0.");
+  const { sharing, limit } = readShares(given);
   const say = (/** @type {string} */ text) => {
     if (!given.quiet) sayOnStderr(text);
   };
   return {
+    sharing,
+    limit,
     waits: !noWait && wait !== 0,
     waitMs: wait,
     ttlMs: ttl,
@@ -84,6 +94,25 @@ function readOptions(given) {
   };
 }
 
+/**
+ * Reads with whom the lock is shared: as the library takes it, and the number of holders that this allows.
+ * @param {Given} given
+ * @returns {{ sharing: SharingOptions, limit: number }}
+ */
+function readShares({ concurrency, shared }) {
+  const number = /^\d+$/.test(String(concurrency)) ? Number(concurrency) : NaN;
+  /** @type {SharingOptions} */
+  const sharing = {
+    ...(concurrency !== undefined && { concurrency: number }),
+    ...(shared && { mode: "shared" }),
+  };
+  try {
+    return { sharing, limit: readSharing(sharing.concurrency, sharing.mode) || 1 };
+  } catch (error) {
+    throw wrongUsage(`--${/** @type {Error} */ (error).message}.`);
+  }
+}
+
 /** @param {string} text */
 function sayOnStderr(text) {
   try {
@@ -96,17 +125,18 @@ function sayOnStderr(text) {
 
 /**
  * @param {Opened} opened
- * @param {string} key
+ * @param {string[]} keys
  * @param {RunOptions} options
  * @param {Signals} signals
- * @returns {Promise<HeldLock | null>} `null` if the lock stayed busy
+ * @returns {Promise<HeldLock | HeldLocks | null>} `null` if the lock stayed busy
  */
-async function acquire(opened, key, options, signals) {
+async function acquire(opened, keys, options, signals) {
   const { backend, library } = opened;
-  const { waits, waitMs, ttlMs, atLeastMs, atMostMs, killAfterMs, showsProgress } = options;
-  /** @type {LockConfig} */
+  const { sharing, waits, waitMs, ttlMs, atLeastMs, atMostMs, killAfterMs, showsProgress } =
+    options;
+  /** @type {LockOptions} */
   const config = {
-    key,
+    ...sharing,
     autoExtend: true,
     ...(ttlMs !== undefined && { ttlMs }),
     ...(atLeastMs !== undefined && { minHoldMs: atLeastMs }),
@@ -119,12 +149,15 @@ async function acquire(opened, key, options, signals) {
       timeoutMs: waitMs ?? Infinity,
     },
   };
-  const hideProgress = waits && showsProgress ? showWait(opened, key) : () => {};
+  const hideProgress = waits && showsProgress ? showWait(opened, keys) : () => {};
   try {
     if (options.isVerbose) {
       options.tell(printable(storeSentence(await describeStore(opened, signals.signal))));
     }
-    return waits ? await library.hold(backend, config) : await library.tryHold(backend, config);
+    const hold = waits ? library.hold : library.tryHold;
+    return keys.length === 1
+      ? await hold(backend, { ...config, key: keys[0] })
+      : await hold(backend, { ...config, keys });
   } catch (error) {
     if (signals.ending !== undefined) throw new Ended(exitCodeOf(signals.ending), "");
     if (isTimeout(error)) return null;
@@ -144,36 +177,29 @@ function isTimeout({ code, cause }) {
 
 /**
  * @param {Opened} opened
- * @param {string} key
+ * @param {string[]} keys
  * @param {RunOptions} options
  */
-async function conflict({ backend }, key, { conflictExitCode, isQuiet, say }) {
+async function conflict(opened, keys, { conflictExitCode, isQuiet, limit, say, waits }) {
   if (conflictExitCode === 0 || isQuiet) return conflictExitCode;
-  // The holder may have changed by now: this is only for people.
-  const info = await backend.lookup({ key }).catch(() => null);
-  const leftMs = info === null ? 0 : info.expiresAtMs - Date.now();
-  const lease =
-    leftMs > 0 ? `; its lease ends in ${showDuration(leftMs)} unless it is extended` : "";
-  say(`the lock is busy: ${info?.holderLabel ?? "another holder"} has it${lease}`);
+  // A wait that has just ended may still be releasing those that it had.
+  const isUnsure = waits && keys.length > 1;
+  say(isUnsure ? "one of the locks stayed busy" : await describeBusy(opened, keys, limit));
   return conflictExitCode;
 }
 
 /**
- * @param {HeldLock} held
- * @param {string} key
+ * @param {HeldLock | HeldLocks} held
+ * @param {import("./environment.js").Lock[]} locks
  * @param {string[]} words
  * @param {RunOptions} options
  * @param {Signals} signals
  * @returns {Promise<number>}
  */
-async function runHeld(held, key, words, { atMostMs, killAfterMs, say }, signals) {
+async function runHeld(held, locks, words, { atMostMs, killAfterMs, say }, signals) {
   if (signals.ending !== undefined) return exitCodeOf(signals.ending);
   if (Command.startsApart()) signals.stopWithReceiver();
-  const command = await Command.start(words, {
-    SYNCGUARD_KEY: key,
-    SYNCGUARD_LOCK_ID: held.lockId,
-    SYNCGUARD_FENCE: held.fence,
-  });
+  const command = await Command.start(words, locks);
   signals.sendTo((signal) => command.pass(signal));
   const { promise: ended, resolve: end } = deferred();
   const timer =
@@ -202,7 +228,7 @@ function deferred() {
 }
 
 /**
- * @param {HeldLock} held
+ * @param {HeldLock | HeldLocks} held
  * @param {RunOptions} options
  */
 async function release(held, { say, tell }) {
