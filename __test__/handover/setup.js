@@ -6,13 +6,16 @@ import { afterAll, beforeAll } from "vitest";
 import { startProcess } from "./process.js";
 
 const WORKER = new URL("./worker.js", import.meta.url);
+const OPERATIONS = ["take", "release", "wait", "abort", "cpu"];
 
 /**
  * @param {object} spec
  * @param {URL} spec.module exports `open(config)`, a backend
  * @param {() => Promise<Store>} spec.start a store that nobody else uses
  * @param {number} [spec.toleranceMs] how long after its ttl a lock is still respected
- * @param {number} spec.rounds of releases against waits
+ * @param {number} [spec.rounds] of releases against waits
+ * @param {URL} [spec.worker] the program of a process
+ * @param {string[]} [spec.operations] what it does on request, besides `reset`, `close` and `disconnect`
  *
  * @typedef {object} Store
  * @property {object} config for `open`
@@ -23,7 +26,14 @@ const WORKER = new URL("./worker.js", import.meta.url);
  * @property {() => Promise<void>} [restart]
  * @property {() => Promise<number>} [commands] how many the server was sent since the last call
  */
-export function setup({ module, start, toleranceMs = 0, rounds }) {
+export function setup({
+  module,
+  start,
+  toleranceMs = 0,
+  rounds,
+  worker = WORKER,
+  operations = OPERATIONS,
+}) {
   const inUse = new Set();
   /** Starting a process costs more than most tests, so the next test uses those that are left. */
   const idle = [];
@@ -74,9 +84,9 @@ export function setup({ module, start, toleranceMs = 0, rounds }) {
   };
 
   async function launch(config, env) {
-    const process = await startProcess(WORKER, { module: String(module), config }, { env });
+    const process = await startProcess(worker, { module: String(module), config }, { env });
     const started = { ...process };
-    for (const name of ["take", "release", "wait", "abort", "cpu"]) {
+    for (const name of operations) {
       started[name] = (options) => process.call(name, options);
     }
     // No other test can use a process that has ended, or is about to.

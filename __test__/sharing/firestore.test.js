@@ -1,0 +1,8 @@
+import { collections } from "../firestore/open.js";
+import { sharing } from "./suite.js";
+
+sharing("Firestore", {
+  module: new URL("../firestore/open.js", import.meta.url),
+  start: async () => ({ config: collections(), stop: async () => {} }),
+  toleranceMs: 1_000,
+});

@@ -1,0 +1,3 @@
+// Runs the tests of postgres.test.js at full size.
+
+import "./postgres.test.js";

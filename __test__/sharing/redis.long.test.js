@@ -1,0 +1,3 @@
+// Runs the tests of redis.test.js at full size.
+
+import "./redis.test.js";

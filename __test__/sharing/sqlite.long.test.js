@@ -1,0 +1,3 @@
+// Runs the tests of sqlite.test.js at full size.
+
+import "./sqlite.test.js";
