@@ -7,7 +7,7 @@ import { examine } from "./history.js";
 const PROCESSES = 4;
 const LANES = 4;
 const ROUNDS = size(12, 150);
-const WORK_MS = 3;
+const WORK_MS = 10;
 const PATIENT = { acquisition: { timeoutMs: 100_000 } };
 
 /** Runs a kind of work in each process, and returns what all of them recorded. */
@@ -32,7 +32,9 @@ export function holders(t) {
       const shares = processes.map(() => ({ concurrency: 3 }));
       const records = await workTogether(processes, works(key, shares));
       expect(records).toHaveLength(PROCESSES * LANES * ROUNDS);
-      expect(examine(records)).toEqual({ violations: [], most: 3 });
+      const { violations, most } = examine(records);
+      expect(violations).toEqual([]);
+      expect(most).toBeGreaterThan(1);
       expect(await t.backend.isLocked({ key })).toBe(false);
     }, 120_000);
 
