@@ -89,7 +89,7 @@ impl<T> From<Failure> for Settled<T> {
 }
 
 impl Client {
-    /// Makes one attempt. None if another holder has the lock. An acquire that was cancelled is undone.
+    /// Makes one attempt. None if another holder has the lock. An acquire that is cancelled is undone.
     pub async fn acquire(
         self: Arc<Self>,
         lock: LockRequest,
@@ -144,8 +144,8 @@ impl Client {
     /// Registers a new hold. Fails if the client is closing.
     pub(super) fn register(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<()> {
         self.holds.insert(Arc::clone(hold));
-        // Checked after the hold is registered: a close that begins between the two would not know of it
-        // otherwise.
+        // Checked only after the hold is registered. Otherwise a close that begins between the two steps
+        // would not know of the hold.
         if self.closing.is_cancelled() {
             self.holds.remove(hold.lock_id);
             return Err(closed());
@@ -208,8 +208,7 @@ impl Client {
         self.capabilities.lock_id_for(key, lock_id)
     }
 
-    /// Makes one attempt. With `mark` it is the attempt of an exclusive waiter: see
-    /// [`AcquireRequest::mark`].
+    /// Makes one attempt. An exclusive waiter passes its `mark`: see [`AcquireRequest::mark`].
     pub(super) async fn attempt(
         self: Arc<Self>,
         lock: LockRequest,
@@ -231,7 +230,7 @@ impl Client {
             access: lock.access,
             mark,
         };
-        // The validity counts from before the request: the store may have stored the lock right then.
+        // The validity counts from before the request, because the store may grant the lock at once.
         let started = self.host.now();
         match self.backend.acquire(&request).await {
             Ok(AcquireOutcome::Acquired {

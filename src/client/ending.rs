@@ -1,4 +1,4 @@
-//! How a hold ends: its holder releases it, nobody ever used it, or the engine revokes it.
+//! The ends of a hold: its holder releases it, nobody ever used it, or the engine revokes it.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ impl Client {
         outcome
     }
 
-    /// Releases what is held, as its holders would, because the process is about to end. From now on
-    /// nothing is acquired, and acquires are not answered.
+    /// Releases all held locks, as their holders would, because the process is about to end. From now on
+    /// no lock is acquired, and acquires are not answered.
     pub async fn end_all(self: Arc<Self>) {
         self.is_process_ending.store(true, Ordering::Release);
         self.closing.cancel();
@@ -63,18 +63,18 @@ impl Client {
         self.release_and_wake(hold.lock_id, &hold.key).await
     }
 
-    /// How long the lock must still be held. None if it may be released now.
+    /// Returns for how long the lock must still be held. None if it may be released now.
     fn remaining(&self, hold: &Hold) -> Option<Ttl> {
         Ttl::rounded_up(hold.min_hold_until?.since(self.host.now()))
     }
 
-    /// Whether the holder released the lock so early that it must stay until it expires.
+    /// Returns whether the holder released the lock so early that it must stay until it expires.
     pub(super) fn is_left_to_expire(&self, hold: &Hold) -> bool {
         hold.ended.initialized() && self.remaining(hold).is_some()
     }
 
-    /// Leaves the lock its remaining time, after the extension that may be in flight: a heartbeat that
-    /// arrives last would replace the remaining time by its TTL.
+    /// Shortens the lock to its remaining time, after the extension that may be in flight. A heartbeat that
+    /// arrives later would replace the remaining time with its TTL.
     async fn shorten_after_heartbeat(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<ReleaseOutcome> {
         #[cfg(test)]
         if Mutation::ShortenedOutOfTurn.is_on() {
@@ -93,7 +93,7 @@ impl Client {
         drop(self.in_background(async move {
             let _extending = hold.extending.lock().await;
             if client.remaining(&hold).is_some() {
-                // Nobody is left to be told of an error.
+                // The caller has its answer, so nobody can handle an error.
                 let _ = client.shorten(&hold).await;
             } else {
                 client.abandon(&hold).await;
@@ -126,9 +126,9 @@ impl Client {
             key: Some(key.clone()),
         };
         let mut releasing = self.backend.release(request);
-        // If the store keeps the order of requests, the waiter's attempt is sent right behind the
-        // release and not a round trip later. If that attempt is refused all the same, the answer to
-        // the release causes another one.
+        // If the store keeps the order of requests, the waiter's attempt is sent right after the release
+        // and not a round trip later. If that attempt is refused anyway, the answer to the release causes
+        // another one.
         let mut wakes_early = self.capabilities.keeps_order;
         let mut woken = None;
         let outcome = poll_fn(|context| {
@@ -143,7 +143,7 @@ impl Client {
         Ok(outcome)
     }
 
-    /// Takes the lock from its holder, who is told why. It is released in the background.
+    /// Revokes a lock: notifies its holder of the loss and the reason, and releases it in the background.
     pub(super) fn revoke(self: &Arc<Self>, hold: &Hold, why: Error) {
         hold.mark_lost(why);
         if !hold.is_revoked.swap(true, Ordering::AcqRel) {

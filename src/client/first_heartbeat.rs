@@ -1,6 +1,6 @@
-//! One timer for all holds whose first heartbeat, or the time to watch their deadline, is still to come.
-//! Most locks are released long before it, so a hold gets a task of its own only then. Unlike a
-//! [`Ticker`](crate::net::ticker::Ticker), it wakes at a given moment of the host's clock.
+//! One timer for all holds that do not need a task of their own yet. A hold needs one when its first
+//! heartbeat is due, or when its deadline has to be watched. Most locks are released long before that.
+//! Unlike a [`Ticker`](crate::net::ticker::Ticker), the timer wakes at a given moment of the host's clock.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -33,8 +33,8 @@ impl FirstHeartbeats {
 }
 
 impl Client {
-    /// Starts the hold's task when the hold first needs it. To be called whenever that may have become
-    /// earlier. The hold is already in the registry.
+    /// Starts the hold's task when the hold first needs it. Must be called whenever that moment may have
+    /// become earlier, and after the hold was added to the registry.
     pub(super) fn keep_when_due(self: &Arc<Self>, hold: &Arc<Hold>) {
         if hold.is_kept() {
             return;

@@ -20,7 +20,7 @@ use crate::lock::{LockId, Ttl};
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 impl Client {
-    /// Extends the lock. The inner error says why there is nothing to extend; a hold of this lock then
+    /// Extends the lock. The inner error says why there is nothing to extend. A hold of this lock then
     /// counts as lost.
     pub async fn extend(
         self: &Arc<Self>,
@@ -41,20 +41,20 @@ impl Client {
         Ok(extended)
     }
 
-    /// `hold` is the hold of this lock, if this client has one.
+    /// Makes one request. `hold` is the hold of this lock, if this client has one.
     async fn extend_once(
         self: &Arc<Self>,
         lock_id: LockId,
         ttl: Ttl,
         hold: Option<&Arc<Hold>>,
     ) -> Result<Result<Extension, Miss>> {
-        // One extension at a time: otherwise the answer to an earlier one could be taken for the last.
+        // One extension at a time, because otherwise the answer to an earlier one could count last.
         let _extending = match hold {
             Some(hold) => Some(hold.extending.lock().await),
             None => None,
         };
         self.check_open()?;
-        // The holder has released the lock in the meantime. The release must be the last request.
+        // If the holder has released the lock in the meantime, the release must be the last request.
         let is_over = hold.is_some_and(|hold| hold.ended.initialized());
         #[cfg(test)]
         let is_over = is_over && !Mutation::ExtendedAfterEnd.is_on();

@@ -1,4 +1,4 @@
-//! A lock that a caller holds, and until when it is certainly theirs.
+//! A lock that a caller holds, and the time until which it is certainly held.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -45,9 +45,10 @@ pub enum HoldEvent<'a> {
     Lost(&'a Error),
 }
 
-/// The time that a lock must still last when it reaches its caller: this, or the given part of a short TTL.
+/// How long a lock must still last when it reaches its caller. If the TTL is short, the TTL divided by
+/// [`MIN_LEFT_DIVISOR`] is enough.
 const MIN_LEFT: Duration = Duration::from_millis(10);
-const MIN_LEFT_PARTS: u32 = 20;
+const MIN_LEFT_DIVISOR: u32 = 20;
 
 pub type Listener = Box<dyn Fn(HoldEvent<'_>) + Send + Sync>;
 
@@ -64,9 +65,9 @@ pub struct Hold {
     pub waited: Duration,
     pub(super) policy: HoldPolicy,
     pub(super) granted_at: Moment,
-    /// Until when a release leaves the lock to expire.
+    /// The moment before which a release leaves the lock to expire.
     pub(super) min_hold_until: Option<Moment>,
-    /// When the first heartbeat is due, or the lock is given up.
+    /// When the first heartbeat is due, or the lock is to be given up.
     pub(super) first_due: Moment,
     expires_at_ms: AtomicU64,
     /// A [`Moment`] in nanoseconds.
@@ -111,7 +112,7 @@ impl Hold {
             progress,
             policy,
             granted_at: grant.granted_at,
-            // From the answer: the lock may have been granted only just before it.
+            // Counts from the answer, because the lock may have been granted only just before it.
             min_hold_until: policy.min_hold.map(|min_hold| grant.answered_at + min_hold),
             expires_at_ms: AtomicU64::new(grant.expires_at_ms),
             valid_until: AtomicU64::new(nanoseconds(grant.valid_until)),
@@ -126,12 +127,12 @@ impl Hold {
         }
     }
 
-    /// Whether the hold needs a task while it lasts: for heartbeats, or to watch its deadline.
+    /// Returns whether the hold needs a task while it lasts: for heartbeats, or to watch its deadline.
     pub(super) fn needs_keeper(&self) -> bool {
         self.policy.auto_extend || self.policy.max_hold.is_some() || self.listener.get().is_some()
     }
 
-    /// When the hold first needs its task, if it does.
+    /// Returns when the hold first needs its task, if it needs one.
     pub(super) fn needs_keeper_at(&self) -> Moment {
         self.first_due.min(self.valid_until())
     }
@@ -140,7 +141,7 @@ impl Hold {
         self.is_kept.load(Ordering::Acquire)
     }
 
-    /// The latest expiry that is known.
+    /// Returns the latest expiry that is known.
     pub fn expires_at_ms(&self) -> u64 {
         self.expires_at_ms.load(Ordering::Relaxed)
     }
@@ -151,7 +152,7 @@ impl Hold {
         ))
     }
 
-    /// Takes over the validity that an extension was answered with.
+    /// Records the new validity from the answer to an extension.
     pub(super) fn extended(&self, expires_at_ms: u64, valid_until: Moment) {
         self.expires_at_ms.store(expires_at_ms, Ordering::Relaxed);
         let until = nanoseconds(valid_until);
@@ -160,8 +161,8 @@ impl Hold {
         }
     }
 
-    /// An extension is about to be sent. If it shortens the lock, that counts from now on: its answer
-    /// could come too late, or never.
+    /// Records that an extension is about to be sent. If it shortens the lock, the earlier deadline counts
+    /// from now on, because the answer could come too late, or never.
     pub(super) fn note_extension_request(&self, ttl: Ttl, valid_until: Moment) {
         self.longest_ttl_ms.fetch_max(ttl.ms(), Ordering::AcqRel);
         #[cfg(test)]
@@ -174,21 +175,21 @@ impl Hold {
         }
     }
 
-    /// The longest TTL that the store may have for this lock.
+    /// Returns the longest TTL that the store may have for this lock.
     pub(super) fn longest_ttl(&self) -> Ttl {
         let ms = self.longest_ttl_ms.load(Ordering::Acquire);
         Ttl::rounded_up(Duration::from_millis(ms)).unwrap_or(self.policy.ttl)
     }
 
-    /// For how long the lock is certainly still ours. None if it is not.
+    /// Returns for how long the lock is certainly still held. None if it is not.
     pub(super) fn held_for(&self, now: Moment) -> Option<Duration> {
         let left = self.valid_until().since(now);
         (self.lost.get().is_none() && !left.is_zero()).then_some(left)
     }
 
-    /// The holder does not need the lock any more: there are no further heartbeats.
+    /// Ends the hold, because the holder no longer needs the lock. There are no further heartbeats.
     pub(super) fn end(&self) {
-        // It may have ended before.
+        // The hold may have ended before.
         let _ = self.ended.set(());
     }
 
@@ -196,7 +197,7 @@ impl Hold {
         self.is_revoked.load(Ordering::Acquire)
     }
 
-    /// From now on the lock counts as lost. Only the first reason is kept.
+    /// Marks the lock as lost, and notifies the listener. Only the first reason is kept.
     pub(super) fn mark_lost(&self, error: Error) {
         if self.lost.set(error).is_ok()
             && let (Some(listener), Some(error)) = (self.listener.get(), self.lost.get())
@@ -205,7 +206,7 @@ impl Hold {
         }
     }
 
-    /// The store does not have the lock any more.
+    /// Marks the lock as lost, because the store no longer has it.
     pub(super) fn mark_lost_elsewhere(&self) {
         if !self.ended.initialized() {
             self.mark_lost(lost_elsewhere());
@@ -219,7 +220,7 @@ impl Hold {
     }
 }
 
-/// Heartbeats extend a lock three times in each TTL.
+/// Returns the time between two heartbeats, which extend a lock three times in each TTL.
 pub(super) fn heartbeat_interval(policy: HoldPolicy) -> Duration {
     policy.ttl.duration() / 3
 }
@@ -229,18 +230,19 @@ fn nanoseconds(moment: Moment) -> u64 {
 }
 
 impl Client {
-    /// For how long the lock is certainly still held. None if it is not.
+    /// Returns for how long the lock is certainly still held. None if it is not.
     pub fn held_for(&self, hold: &Hold) -> Option<Duration> {
         hold.held_for(self.host.now())
     }
 
-    /// Whether the lock reached its caller too late: work must not start with a lock that expires at once.
+    /// Returns whether the lock reached its caller too late. Work must not start with a lock that expires at
+    /// once.
     pub fn is_late(&self, hold: &Hold) -> bool {
-        let least = MIN_LEFT.min(hold.policy.ttl.duration() / MIN_LEFT_PARTS);
+        let least = MIN_LEFT.min(hold.policy.ttl.duration() / MIN_LEFT_DIVISOR);
         self.held_for(hold).is_none_or(|left| left <= least)
     }
 
-    /// Whether one hold of this client has had the key ever since `then`.
+    /// Returns whether one hold of this client has had the key ever since `then`.
     pub(super) fn holds_since(&self, key: &Key, then: Moment) -> bool {
         let now = self.host.now();
         self.holds.any_of(key, |hold| {
@@ -259,7 +261,7 @@ impl Client {
         }
     }
 
-    /// Why the lock is not certainly held any more. None if it is.
+    /// Returns why the lock is no longer certainly held. None if it still is.
     pub fn lost(&self, hold: &Hold) -> Option<Error> {
         if self.held_for(hold).is_none() {
             hold.mark_lost(expired());
@@ -267,8 +269,8 @@ impl Client {
         hold.lost.get().cloned()
     }
 
-    /// Calls `listener` for each event of the hold from now on. Whether the lock has been lost before
-    /// this call is told by [`lost`](Self::lost).
+    /// Calls `listener` for each event of the hold from now on. Use [`lost`](Self::lost) to learn whether
+    /// the lock was lost before this call.
     pub fn listen(self: &Arc<Self>, hold: &Arc<Hold>, listener: Listener) {
         let is_new = self
             .first_heartbeats

@@ -16,11 +16,11 @@ pub(super) struct Holds {
     changed: Notify,
 }
 
-/// There may be very many holds, so no operation on one of them may look at all.
+/// The holds in two maps. There may be very many, so an operation on one hold must not scan all of them.
 #[derive(Default)]
 struct Held {
     by_id: FastMap<LockId, Arc<Hold>>,
-    /// Rarely more than one of each key: one that was lost and has not ended, and its successor.
+    /// A key rarely has more than one: a hold that was lost and has not ended, and its successor.
     by_key: FastMap<Key, Vec<Arc<Hold>>>,
 }
 
@@ -52,7 +52,7 @@ impl Holds {
         }
     }
 
-    /// The holds of this key.
+    /// Returns the holds of this key.
     pub fn of(&self, key: &Key) -> Vec<Arc<Hold>> {
         self.held
             .lock()
@@ -62,7 +62,7 @@ impl Holds {
             .unwrap_or_default()
     }
 
-    /// Whether a hold of this key matches.
+    /// Returns whether a hold of this key matches.
     pub fn any_of(&self, key: &Key, matches: impl Fn(&Hold) -> bool) -> bool {
         let held = self.held.lock();
         let of_key = held.by_key.get(key);

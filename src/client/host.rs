@@ -1,5 +1,5 @@
-//! What the engine needs of its environment: time, randomness, and background tasks. The engine uses
-//! no other clock, so that tests can simulate it.
+//! The interface to the engine's environment: time, randomness, and background tasks. The engine uses no
+//! other clock, so that tests can simulate it.
 
 use std::ops::Add;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl Add<Duration> for Moment {
 }
 
 pub trait Host: Send + Sync + 'static {
-    /// The current time. It never goes back, and includes the time that the machine was suspended.
+    /// Returns the current time. It never goes back, and includes the time that the machine was suspended.
     fn now(&self) -> Moment;
 
     /// Returns at `moment`, or soon after.
@@ -42,18 +42,18 @@ pub trait Host: Send + Sync + 'static {
     /// Runs the task to its end.
     fn spawn(&self, task: BoxFuture<'static, ()>);
 
-    /// Whether a timer may be left running when it is no longer needed. False for a host whose timers
-    /// the program can see and count, such as fake timers in tests.
+    /// Returns whether a timer may be left running when it is no longer needed. False for a host whose
+    /// timers the program can see and count, such as fake timers in tests.
     fn may_oversleep(&self) -> bool {
         true
     }
 
-    /// A random number from 0 to less than 1.
+    /// Returns a random number from 0 to less than 1.
     fn random(&self) -> f64 {
         rand::random()
     }
 
-    /// Unpredictable bytes for a lockId.
+    /// Returns unpredictable bytes for a lockId.
     fn random_bytes(&self) -> [u8; 16] {
         rand::random()
     }

@@ -1,5 +1,5 @@
-//! The mark of an exclusive waiter in a shared record. While it is live the store grants no new
-//! shares, so that the waiter gets its turn once those that were granted have ended.
+//! The mark of an exclusive waiter in a shared record. While it is live, the store grants no new shares, so
+//! that the waiter gets the key once the granted shares have ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Marking {
         self.id
     }
 
-    /// There is nothing to remove: the waiter has the lock.
+    /// Forgets the mark. The waiter has the lock, whose record has replaced the one with the mark.
     pub fn forget(mut self) {
         self.is_left = false;
     }

@@ -2,11 +2,11 @@
 //! kind of call and every backend:
 //!
 //! - [`acquire`]: a single attempt, and holding the lock that it acquired;
+//! - [`wait`]: how to wait for a lock. Waiters of this process form a [`queue`]. [`rivals`] are the
+//!   waiters of other processes. [`timeout`] explains why a wait ended;
 //! - [`mark`]: how a waiting writer keeps new readers out;
-//! - [`wait`]: how to wait for a lock. Waiters of this process form a [`queue`]; [`rivals`] are the
-//!   waiters of other processes;
-//! - [`hold`]: until when a lock is certainly ours; [`heartbeat`]: how it is kept alive;
-//!   [`ending`]: how it ends; [`holds`]: the registry of all holds of a client;
+//! - [`hold`]: until when a lock is certainly held. [`heartbeat`]: how it is kept alive.
+//!   [`ending`]: how it ends. [`holds`]: the registry of all holds of a client;
 //! - [`several`]: how several keys are acquired together;
 //! - [`undo`]: how an acquire that nobody owns is released.
 //!
@@ -63,11 +63,11 @@ pub struct Grant {
     pub expires_at_ms: u64,
     /// None if the lock is exclusive.
     pub share: Option<Share>,
-    /// Before the request: the store granted the lock at this moment or later.
+    /// The moment before the request: the store granted the lock then or later.
     pub granted_at: Moment,
     /// When the answer came. The request may have taken long, for example to connect.
     pub answered_at: Moment,
-    /// The lock is certainly ours until this moment, whatever other machines' clocks say.
+    /// The lock is certainly held until this moment, whatever the clocks of other machines say.
     pub valid_until: Moment,
 }
 
@@ -216,8 +216,8 @@ impl Client {
         self.capabilities
     }
 
-    /// Never returns once the process is ending, unless the backend is closed. JavaScript may run a
-    /// moment longer, and an error would be printed in its last milliseconds.
+    /// Does not return once the process is ending, unless the backend is closed. JavaScript may run a
+    /// moment longer, and would print an error in its last milliseconds.
     async fn stall_at_process_end(&self) {
         if self.is_process_ending.load(Ordering::Acquire) {
             self.closed.cancelled().await;

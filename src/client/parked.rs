@@ -39,16 +39,16 @@ pub enum Outside {
 }
 
 enum State {
-    /// It is being polled.
+    /// The operation is being polled.
     Polled,
-    /// It was woken while it was being polled.
+    /// The operation was woken while it was being polled.
     Woken,
     Parked(Rest),
 }
 
 /// A turn of an event loop.
 struct Turn {
-    /// The number of whoever takes the replies when the turn is over.
+    /// The number of the bridge that delivers the replies when the turn is over.
     owner: u64,
     /// Operations that were woken in the turn.
     ready: Ready,
@@ -72,7 +72,7 @@ pub fn turn<T>(owner: u64, runtime: &Handle, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Whether this thread is in a turn of `owner`, who takes all replies when the turn is over.
+/// Returns whether this thread is in a turn of `owner`, which delivers all replies when the turn is over.
 pub fn is_in_turn_of(owner: u64) -> bool {
     TURN.with(|turn| {
         turn.borrow()
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// An operation that waits for two signals, and sends the thread on which each one reached it.
+    /// Starts an operation that waits for two signals, and sends the thread on which it received each.
     fn start_waiting(outside: Outside) -> ([oneshot::Sender<()>; 2], mpsc::Receiver<ThreadId>) {
         let (first, first_comes) = oneshot::channel();
         let (second, second_comes) = oneshot::channel();

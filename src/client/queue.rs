@@ -19,7 +19,7 @@ use crate::backend::Watch;
 use crate::lock::{Access, HolderLabel, Key, Share};
 use crate::map::FastMap;
 
-/// How long the outcome of the first waiter's attempt also counts for the others.
+/// For how long the outcome of the first waiter's attempt also counts for the other waiters.
 const SHARED_ATTEMPT_AGE: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
@@ -34,18 +34,18 @@ struct State {
 
 #[derive(Default)]
 struct Queue {
-    /// By ticket, so in the order of arrival. Waiters leave in any order, and thousands of them leave
-    /// at once if they time out together, so removing one must be quick in a long queue.
+    /// The waiters by ticket, which is the order of their arrival. Waiters leave in any order, and thousands
+    /// leave at once if they time out together. So removing one from a long queue must be quick.
     entries: BTreeMap<u64, Arc<Entry>>,
     /// When the first waiter last made an attempt.
     tried_at: Option<Moment>,
-    /// The current holder's lease, as the last refusal told it.
+    /// The current holder's lease, as the last refusal reported it.
     lease: Option<Lease>,
     /// The watch of a first waiter that left, for the next one.
     watch: Option<Box<dyn Watch>>,
 }
 
-/// What is known of a holder's lease.
+/// The known facts of a holder's lease.
 #[derive(Clone)]
 pub(super) struct Lease {
     /// When the lease ends unless it is extended.
@@ -60,7 +60,7 @@ pub(super) struct Arrival {
     /// about the same time that they have to wait.
     ticket: u64,
     releases: u64,
-    /// Whether others already wait for the key. They come first.
+    /// Whether other callers already wait for the key. They come first.
     pub is_behind: bool,
 }
 
@@ -122,13 +122,13 @@ impl Queues {
         }
     }
 
-    /// The key may be free: wakes its first waiter.
+    /// Wakes the first waiter of a key that may be free.
     pub fn released(&self, key: &Key) -> Option<Woken> {
         self.wake_first(key, |_| true)
     }
 
-    /// The key is free: wakes its first waiter. If a waiter was woken before the store confirmed the
-    /// release, it is woken again unless it has acquired the lock.
+    /// Wakes the first waiter of a key that is free. A waiter that was woken before the store confirmed the
+    /// release is woken again, unless it has acquired the lock.
     pub fn confirm_release(&self, key: &Key, before: Option<Woken>) {
         #[cfg(test)]
         if before.is_some() && Mutation::AskedOnce.is_on() {
@@ -178,7 +178,7 @@ impl Queue {
     }
 }
 
-/// A place in the queue of a key. Dropping it leaves the queue.
+/// A caller that waits in the queue of a key. Dropping it leaves the queue.
 pub(super) struct Waiter {
     queues: Arc<Queues>,
     key: Key,
@@ -192,7 +192,8 @@ pub(super) struct Waiter {
 #[derive(Clone, Copy)]
 enum Outcome {
     GaveUp,
-    /// With the lock. If it is shared, the number of holders tells whether the next waiter may have one, too.
+    /// The waiter has the lock. If it is shared, the number of holders tells whether the next waiter may get
+    /// a share, too.
     Succeeded(Option<Share>),
 }
 
@@ -208,7 +209,7 @@ impl Waiter {
         first.is_some_and(|(ticket, _)| *ticket == self.ticket)
     }
 
-    /// Whether this waiter was woken since the last call.
+    /// Returns whether this waiter was woken since the last call.
     pub fn take_wake_up(&self) -> bool {
         self.entry.is_woken.swap(false, Ordering::AcqRel)
     }
@@ -239,12 +240,12 @@ impl Waiter {
         }
     }
 
-    /// The lease of the current holder. None if no refusal told it.
+    /// Returns the lease of the current holder. None if no refusal reported it.
     pub fn lease(&self) -> Option<Lease> {
         self.queues.0.lock().queues.get(&self.key)?.lease.clone()
     }
 
-    /// Watches the key, for the first waiter. Takes over the watch of a waiter that left, if any.
+    /// Watches the key. Only the first waiter does so. It takes over the watch of a waiter that left, if any.
     pub fn watch(&mut self, start: impl FnOnce(&Key) -> Option<Box<dyn Watch>>) {
         if self.watch.is_some() {
             return;
@@ -256,7 +257,7 @@ impl Waiter {
         self.watch = left.or_else(|| start(&self.key));
     }
 
-    /// Stops watching the key, for the first waiter.
+    /// Stops watching the key.
     pub fn unwatch(&mut self) {
         let mut state = self.queues.0.lock();
         let queue = state.queues.get_mut(&self.key);
@@ -266,7 +267,7 @@ impl Waiter {
         drop((left, self.watch.take()));
     }
 
-    /// Returns when this waiter is woken, or when the watch says that the key has changed.
+    /// Returns when this waiter is woken, or when the watch reports that the key has changed.
     pub async fn woken(&mut self) {
         let Some(watch) = &mut self.watch else {
             return self.entry.changed.notified().await;
@@ -287,7 +288,7 @@ impl Waiter {
 impl Outcome {
     fn lets_next_try(self, access: Access) -> bool {
         match self {
-            // This waiter may have been woken without having made its attempt.
+            // This waiter may have been woken, and has not made its attempt.
             Self::GaveUp => true,
             Self::Succeeded(Some(share)) => access.is_shared() && access.admits(share.holders),
             // The next waiter is woken when the key is released.

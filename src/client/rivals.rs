@@ -12,13 +12,13 @@ use crate::backend::Holder;
 /// The delay before a key is watched. A key that callers of one process hand to each other faster than
 /// this is not watched.
 const WATCH_AFTER: Duration = Duration::from_millis(5);
-/// The longest pause between two attempts that are compared. A holder's heartbeat is slower, and would
-/// look like a new holder otherwise.
+/// The longest pause between two attempts that are compared. It is shorter than the interval of a holder's
+/// heartbeats, which would otherwise look like new holders.
 const MAX_ATTEMPT_GAP: Duration = Duration::from_millis(250);
-/// A holder that was seen for this long keeps the key...
+/// How long a holder must have been seen before it counts as one that keeps the key.
 const MIN_STAY: Duration = Duration::from_millis(60);
-/// ...if it was also seen for this many times as long as an attempt takes: with many waiters everything
-/// is slow.
+/// The same in durations of an attempt, because everything is slow with many waiters. The longer of the two
+/// times counts.
 const MIN_STAY_IN_ATTEMPTS: u32 = 16;
 /// The longest duration of an attempt that counts. A longer one probably had to connect first.
 const MAX_ATTEMPT_TIME: Duration = Duration::from_millis(100);
@@ -26,7 +26,7 @@ const MAX_ATTEMPT_TIME: Duration = Duration::from_millis(100);
 const MAX_LOST_RACES: u32 = 8;
 /// How many random polls are lost before the key is watched again: there may be few other processes.
 const MAX_LOST_POLLS: u32 = 64;
-/// The pause before a random poll, in durations of the last attempt: a busy store is asked less often.
+/// The pause before a random poll, in durations of the last attempt, so that a busy store is asked less often.
 const PAUSE_IN_ATTEMPTS: u32 = 16;
 const MIN_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_millis(200);
@@ -50,9 +50,9 @@ pub(super) struct Rivals {
     seen: Option<Sighting>,
     /// How long attempts take: the longest of the last ones, halved at each further attempt.
     attempt_time: Duration,
-    /// Whether the key is watched, so that whoever is woken first acquires it.
+    /// Whether the key is watched, so that the process that is woken first acquires it.
     is_racing: bool,
-    /// How often in a row the holder was not the one that was seen shortly before.
+    /// How many times in a row the holder was not the one that was seen shortly before.
     lost: u32,
 }
 
@@ -109,7 +109,7 @@ impl Rivals {
         Follow::TryAt(now + pause.mul_f64(1.0 + 2.0 * random))
     }
 
-    /// From now on the key is watched.
+    /// Decides to watch the key.
     fn race(&mut self, now: Moment) -> Follow {
         if !std::mem::replace(&mut self.is_racing, true) {
             self.lost = 0;
@@ -129,7 +129,7 @@ mod tests {
         Moment::after_start(Duration::from_millis(ms))
     }
 
-    /// Refused at `now`, by a holder that has it since `since`.
+    /// Records a refusal at `now` by a holder that has had the key since `since`.
     fn refused(rivals: &mut Rivals, now: u64, since: u64) -> Follow {
         let expires_at_ms = since + TTL_MS;
         let holder = Holder {
@@ -154,7 +154,7 @@ mod tests {
         assert!(next >= at(100) + MIN_PAUSE && next <= at(100) + MIN_PAUSE * 3);
         assert!(!is_watched(refused(&mut rivals, 120, 90)));
         assert!(is_watched(refused(&mut rivals, 160, 90)));
-        // Its heartbeats.
+        // The holder's heartbeats change its expiry.
         for turn in 1..30 {
             let now = turn * 400;
             assert!(is_watched(refused(&mut rivals, now, now - 5)));

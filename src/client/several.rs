@@ -27,8 +27,8 @@ pub struct SeveralRequest {
 }
 
 impl SeveralRequest {
-    /// The keys are put into the order that all callers share, each of them once. `wait` limits the
-    /// whole wait; None for a single attempt. `caller`: see
+    /// Creates a request. Puts the keys into the order that all callers share, and removes duplicates.
+    /// `wait` limits the whole wait, and is None for a single attempt. For `caller`, see
     /// [`AcquireRequest::caller`](crate::backend::AcquireRequest::caller).
     pub fn new(
         mut keys: Vec<Key>,
@@ -60,7 +60,7 @@ impl SeveralRequest {
     }
 }
 
-/// How the locks that are there already are held while others are missing.
+/// Returns the policy for locks that were acquired while others are still missing: they are kept alive.
 fn kept(policy: HoldPolicy) -> HoldPolicy {
     HoldPolicy {
         auto_extend: true,
@@ -185,7 +185,7 @@ impl Client {
                 Ok(Some(hold)) if is_refused || failed.is_some() => behind.push(hold),
                 Ok(Some(hold)) => granted.push(hold),
                 Ok(None) => is_refused = true,
-                // The wait for this key repeats what was lost with its connection.
+                // The wait for this key repeats an attempt that was lost with its connection.
                 Err(error) if request.wait.is_some() && was_lost(&error) => is_refused = true,
                 Err(error) => {
                     let (_, undos) = failed.get_or_insert_with(|| (error, Vec::new()));
@@ -210,8 +210,8 @@ impl Client {
         Tried::Failed(error, Some(Box::pin(undo)))
     }
 
-    /// Gives the locks their final policy once all of them are there. If one was lost on the way, the
-    /// locks before it are left.
+    /// Gives the locks their final policy once all of them were acquired. If one was lost in the meantime,
+    /// only the locks before it remain.
     async fn settle(
         self: &Arc<Self>,
         held: Vec<Arc<Hold>>,
@@ -233,8 +233,8 @@ impl Client {
         })
     }
 
-    /// Holds the same locks in another way. With `renew` each of them gets its whole TTL again. Locks
-    /// from the first lost one on are released and left out. On an error, returns what is to be released.
+    /// Holds the same locks with another policy. If `renew`, each of them gets its whole TTL again. Locks
+    /// from the first lost one on are released and left out. An error comes with the locks to release.
     async fn hold_as(
         self: &Arc<Self>,
         held: Vec<Arc<Hold>>,
@@ -289,8 +289,8 @@ impl Client {
         renew: bool,
         progress: Progress,
     ) -> Result<Option<Arc<Hold>>> {
-        // Ended first, so that no heartbeat begins any more. One in flight is awaited: it could
-        // otherwise replace the new expiry.
+        // The hold is ended first, so that no further heartbeat begins. A heartbeat in flight is awaited,
+        // because it could otherwise replace the new expiry.
         hold.end();
         let extending = tokio::select! {
             biased;
@@ -343,7 +343,7 @@ impl Client {
         held
     }
 
-    /// Releases locks that are no use without the others.
+    /// Releases locks that are of no use without the others.
     async fn abandon_all(self: &Arc<Self>, holds: &[Arc<Hold>]) {
         self.abandoning(holds).await;
     }
@@ -355,7 +355,7 @@ impl Client {
         })
     }
 
-    /// Fails. The locks that are there are released in the background.
+    /// Returns the error, and releases the acquired locks in the background.
     fn give_up(
         self: &Arc<Self>,
         held: Vec<Arc<Hold>>,

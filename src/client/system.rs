@@ -14,8 +14,8 @@ use super::host::{Host, Moment};
 use crate::lock::time::boot_time;
 use crate::net::ticker::Ticker;
 
-/// How often a suspend of the machine is looked for. The runtime's timers stand still during one, so
-/// the clocks are compared while anything sleeps, and all sleepers are woken after a suspend.
+/// How often to check whether the machine was suspended. The runtime's timers stand still during a suspend.
+/// So the clocks are compared while anything sleeps, and all sleepers are woken after a suspend.
 const SUSPEND_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A suspend that is shorter than this is ignored.
 const MIN_SUSPEND: Duration = Duration::from_millis(100);
@@ -78,7 +78,7 @@ impl Host for SystemHost {
     }
 }
 
-/// How long the machine has been suspended since the first call.
+/// Returns for how long the machine has been suspended since the first call.
 fn suspended() -> Duration {
     static START: LazyLock<(Duration, Instant)> = LazyLock::new(|| (boot_time(), Instant::now()));
     let (boot, instant) = *START;

@@ -11,9 +11,9 @@ use crate::error::{Error, ErrorCode};
 use crate::lock::Key;
 
 impl Client {
-    /// The error of a wait that ended because a holder kept the lock. A caller that waits inside the
-    /// callback of the same lock waits for itself. The engine knows which locks are held, but not who
-    /// called whom.
+    /// Returns the error of a wait that ended because a holder kept the lock. A caller that waits inside
+    /// the callback of the same lock waits for itself. The engine knows which locks are held, but not from
+    /// where it is called.
     pub(super) fn timed_out(&self, key: &Key, progress: &Progress, waiter: &Waiter) -> Error {
         let now = self.host.now();
         let (limit, option) = exhausted_limit(progress, now);
@@ -48,8 +48,8 @@ impl Client {
     }
 }
 
-/// The error of a wait that ended with an attempt unanswered. `obstacle` says why the store does not
-/// answer, if that is known.
+/// Returns the error of a wait that ended while an attempt was unanswered. `obstacle` says why the store
+/// does not answer, if that is known.
 pub(super) fn unanswered(progress: &Progress, now: Moment, obstacle: Option<Error>) -> Error {
     let (limit, _) = exhausted_limit(progress, now);
     let what = format!("{limit} while the store did not answer the last attempt");
@@ -71,7 +71,7 @@ fn failure(progress: &Progress, now: Moment, reason: String) -> Error {
     )
 }
 
-/// The limit that ended the wait, and the option to raise.
+/// Returns the limit that ended the wait, and the option to raise.
 fn exhausted_limit(progress: &Progress, now: Moment) -> (String, &'static str) {
     let Some(policy) = progress.policy else {
         return ("the wait ended".to_owned(), "acquisition.timeoutMs");
@@ -91,7 +91,7 @@ fn exhausted_limit(progress: &Progress, now: Moment) -> (String, &'static str) {
     }
 }
 
-/// A duration as people read it: `29.8 s`.
+/// Formats a duration for people: `29.8 s`.
 fn seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
 }

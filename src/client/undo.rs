@@ -47,7 +47,7 @@ impl Default for Undoing {
 }
 
 impl Undoing {
-    /// A token for an operation that may have to be undone. `close` waits until it is dropped.
+    /// Returns a token for an operation that may have to be undone. `close` waits until it is dropped.
     pub fn token(&self) -> TaskTrackerToken {
         self.tasks.token()
     }

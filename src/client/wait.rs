@@ -32,8 +32,8 @@ const MIN_DELAY: Duration = Duration::from_millis(1);
 /// a little.
 const MIN_EXPIRY_DELAY: Duration = Duration::from_millis(5);
 
-/// How often in a row a wait repeats an attempt that was lost with its connection. A server that
-/// restarts ends all connections, and the loss of each is noticed by an attempt of its own.
+/// How many times in a row a wait repeats an attempt that was lost with its connection. A server that
+/// restarts ends all connections, and an attempt may notice the loss of only one of them.
 const MAX_REPEATS: u32 = 4;
 /// The pause before the first such repetition. It doubles each time.
 const LOST_ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
@@ -92,13 +92,13 @@ impl Progress {
     }
 }
 
-/// The lock that a caller wants, until the caller cancels.
+/// The lock that a caller waits for until it cancels.
 pub(super) struct Wanted<'a> {
     pub lock: &'a LockRequest,
     pub cancel: Option<&'a CancellationToken>,
 }
 
-/// What causes the next attempt.
+/// The events that cause the next attempt.
 struct Next {
     /// When the holder's lock expires.
     expiry: Option<Moment>,
@@ -169,7 +169,7 @@ impl Client {
                 let mark = mark.get_or_insert_with(|| Marking::new(self, wanted.lock.key.clone()));
                 mark.next_renewal(now)
             });
-            // Holders that share a key come and go: who is seen says nothing about rivals.
+            // Holders that share a key come and go, so they say nothing about rivals.
             let rival = refused_by.as_ref().filter(|holder| !holder.is_shared);
             let mut follow = rivals.refused(rival, now, took, self.host.random());
             // If the store has no watch, only the back-off says when to try.
@@ -208,7 +208,7 @@ impl Client {
         }
     }
 
-    /// Returns when an attempt is due, with whether this waiter is the one that makes it.
+    /// Waits until an attempt is due. Returns whether this waiter makes it, because it is the first.
     async fn until_due(
         &self,
         wanted: &Wanted<'_>,
@@ -260,8 +260,8 @@ impl Client {
         }
     }
 
-    /// Makes an attempt. A wait repeats it if it was lost with its connection: the server may be
-    /// restarting, and the next attempt is not sent before there is a new connection. What the lost
+    /// Makes an attempt. A wait repeats an attempt that was lost with its connection, because the server
+    /// may be restarting. The next attempt is sent when there is a new connection. A lock that the lost
     /// attempt may have acquired is released in the background.
     async fn try_once(
         self: &Arc<Self>,
@@ -301,7 +301,7 @@ impl Client {
         }
     }
 
-    /// Makes an attempt, and undoes it if nobody wants its outcome any more.
+    /// Makes an attempt, and undoes it if its outcome is no longer wanted.
     async fn attempt_once(
         self: &Arc<Self>,
         wanted: &Wanted<'_>,
@@ -344,7 +344,7 @@ impl Client {
         Attempt::Granted(grant)
     }
 
-    /// Resolves when the wait's time is up, while an attempt is under way.
+    /// Waits until the time of the wait is over, while an attempt is under way. Returns the error.
     async fn until_over(&self, progress: &Progress) -> Error {
         let Some(deadline) = progress.deadline() else {
             return std::future::pending().await;
@@ -357,7 +357,7 @@ impl Client {
         timeout::unanswered(progress, self.host.now(), self.backend.obstacle())
     }
 
-    /// Resolves when nobody wants the lock any more, with the error for the caller.
+    /// Waits until the caller cancels or the client closes. Returns the error for the caller.
     async fn stopped(&self, cancel: Option<&CancellationToken>) -> Error {
         let Some(cancel) = cancel else {
             self.closing.cancelled().await;
@@ -371,8 +371,8 @@ impl Client {
     }
 }
 
-/// Whether the connection was lost with the attempt in flight. An error that a user's own backend
-/// threw is never repeated but reported as it is.
+/// Returns whether the connection was lost while the attempt was in flight. An error that a user's own
+/// backend threw is never repeated but reported as it is.
 pub(super) fn was_lost(error: &Error) -> bool {
     error.code == ErrorCode::ServiceUnavailable
         && error.outcome_unknown

@@ -20,6 +20,7 @@ const IS_BASE64URL: [bool; 256] = {
     valid
 };
 
+/// The four bits of the last character that are not random.
 const SPARE: usize = 0b1111;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,7 +74,7 @@ impl LockId {
     }
 }
 
-/// A lockId is a capability: it is never printed.
+/// A lockId is a capability, so it is never printed.
 impl std::fmt::Debug for LockId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("LockId(…)")

@@ -1,4 +1,4 @@
-//! The label of a holder.
+//! The label of a holder, which is stored with its locks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,8 +51,8 @@ impl fmt::Display for HolderLabel {
     }
 }
 
-/// Whether the character neither controls a terminal, separates lines, nor changes the direction of a
-/// text.
+/// Returns whether the character is safe to print: it does not control a terminal, separate lines, or change
+/// the direction of a text.
 fn is_harmless(character: char) -> bool {
     !character.is_control()
         && !matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

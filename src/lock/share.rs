@@ -1,15 +1,15 @@
-//! How holders share a key.
+//! The rules by which holders share a key.
 
 use super::LockId;
 
-/// With whom a lock shares its key.
+/// Whether a lock shares its key with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Access {
-    /// With nobody: the lock of the specification.
+    /// The lock has the key for itself. This is the lock of the specification.
     #[default]
     Exclusive,
-    /// With other shared holders. The attempt succeeds if fewer than `limit` of them are live.
-    /// [`UNLIMITED`] stands for any number.
+    /// The lock shares the key with other shared holders. The attempt succeeds if fewer than `limit` of
+    /// them are live. [`UNLIMITED`] stands for any number.
     Shared { limit: u32 },
 }
 
@@ -17,7 +17,7 @@ pub enum Access {
 pub const UNLIMITED: u32 = u32::MAX;
 
 impl Access {
-    /// Returns the number of other live holders beside which this attempt may succeed.
+    /// Returns whether an attempt may succeed beside this number of other live holders.
     pub fn admits(self, holders: u32) -> bool {
         match self {
             Self::Exclusive => holders == 0,
@@ -30,12 +30,12 @@ impl Access {
     }
 }
 
-/// What a shared holder is told about its share of the key.
+/// A shared holder's share of its key, as the store granted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// The smallest number, from 0, that no other live holder had at the time of the grant.
     pub slot: u32,
-    /// How many live holders the key had at that time, this one included.
+    /// The number of live holders that the key had at that time, including this one.
     pub holders: u32,
 }
 
@@ -79,7 +79,7 @@ pub fn smallest_free_slot(taken: impl Iterator<Item = u32>) -> u32 {
     free
 }
 
-/// Returns when a shared attempt with this limit is admitted, given when the live holders expire. None
+/// Returns when a shared attempt with this limit is admitted, if the live holders have these expiries. None
 /// if it is admitted now.
 pub fn admitted_at(expiries: impl Iterator<Item = u64>, limit: u32) -> Option<u64> {
     let mut expiries: Vec<u64> = expiries.collect();

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// How long a lock counts as held after its expiry, to allow for clocks that differ.
 pub const TIME_TOLERANCE_MS: u64 = 1000;
 
-/// Whether a lock is live. Every backend uses this rule, here or as the same expression in its store.
+/// Returns whether a lock is live. Every backend uses this rule, here or as the same expression in its
+/// store.
 pub fn is_live(expires_at_ms: u64, now_ms: u64, tolerance_ms: u64) -> bool {
     expires_at_ms.saturating_add(tolerance_ms) > now_ms
 }
@@ -34,7 +35,7 @@ pub fn boot_time() -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Returns the time of `Instant` or of [`COARSE_CLOCK`], whichever is further.
+/// Returns the time of `Instant` or of [`COARSE_CLOCK`], whichever is later.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 pub fn boot_time() -> Duration {
     static START: LazyLock<(Instant, Duration)> = LazyLock::new(|| (Instant::now(), coarse()));

@@ -77,8 +77,9 @@ impl Write for &Stream {
     }
 }
 
+/// A stream with its buffers, and with TLS if the connection uses it.
 pub(crate) struct Socket {
-    /// Receives what is read from a plain stream.
+    /// Receives the bytes that are read from a plain stream.
     buffer: Box<[u8]>,
     stream: Arc<Stream>,
     tls: Option<Box<ClientConnection>>,

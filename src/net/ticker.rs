@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::sync::{AtomicBool, AtomicUsize, sleep, spawn};
 
-/// A time limit is noticed late by at most this part of it.
-const PARTS: u32 = 16;
+/// How often a time limit is checked before it is over. It is noticed late by at most one such interval.
+const CHECKS_PER_LIMIT: u32 = 16;
 const MIN_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Calls a function at an interval, as long as somebody needs that.
+/// Calls a function at an interval while it has users: see [`start`](Self::start).
 pub(crate) struct Ticker(Arc<State>);
 
 struct State {
@@ -26,7 +26,7 @@ pub(crate) struct Ticking(Arc<State>);
 
 /// Returns the interval at which to check whether `limit` has passed.
 pub(crate) fn interval_for(limit: Duration) -> Duration {
-    (limit / PARTS).max(MIN_INTERVAL)
+    (limit / CHECKS_PER_LIMIT).max(MIN_INTERVAL)
 }
 
 impl Ticker {
@@ -43,7 +43,7 @@ impl Ticker {
     pub(crate) fn start(&self) -> Ticking {
         let state = &self.0;
         state.users.fetch_add(1, Ordering::SeqCst);
-        // Usually it ticks already, and a load is cheaper than a swap.
+        // Usually the ticker is ticking already, and a load is cheaper than a swap.
         if !state.is_ticking.load(Ordering::SeqCst)
             && !state.is_ticking.swap(true, Ordering::SeqCst)
         {
@@ -67,7 +67,7 @@ async fn tick_while_needed(state: Arc<State>) {
             continue;
         }
         state.is_ticking.store(false, Ordering::SeqCst);
-        // A user may have come just before, and relied on this task.
+        // A user may have started it just before, and relied on this task.
         let is_needed = state.users.load(Ordering::SeqCst) > 0;
         if !is_needed || state.is_ticking.swap(true, Ordering::SeqCst) {
             return;

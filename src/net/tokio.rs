@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use super::event_loop::{Event, EventLoop, Interest, Watched};
 use super::socket::Stream;
 
-/// Serves one stream of tokio's, even while the program's own threads are busy.
+/// Serves one stream on tokio's I/O threads, even while the program's own threads are busy.
 pub(crate) struct IoThreads {
     stream: Arc<Stream>,
     nudged: Arc<Notify>,
