@@ -1,4 +1,4 @@
-// What the native side brings and asks for, beside the answers to operations.
+// Messages of the native side other than replies to operations: timers, questions and warnings.
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { LONGEST_TIMER_MS } from "../../js/base/config.js";
@@ -65,7 +65,7 @@ describe("timers", () => {
     answer(0, "T5,60000");
     expect(timers()).toBe(before);
     answer(0, "C5");
-    // A test environment that imitates a browser has numbers for timers.
+    // In a test environment that imitates a browser, timers are numbers.
     vi.stubGlobal("setTimeout", () => 7);
     answer(0, "T6,60000");
     vi.unstubAllGlobals();
@@ -99,23 +99,30 @@ describe("questions", () => {
       },
     ],
     ["rejects", () => Promise.reject("thing")],
-  ])("what is thrown is described, and kept until it is told: %s", async (_, fail) => {
-    const describe = vi.fn(() => ({ code: "RateLimited", message: "slow", outcomeUnknown: true }));
-    answer(0, `Q32,${register({ answer: fail, describe })},{"op":"acquire"}`);
-    await settled();
-    expect(describe).toHaveBeenCalledExactlyOnceWith("thing", { op: "acquire" });
-    const [name, question, ok, json] = calls[0];
-    expect([name, question, ok]).toEqual(["answer", 32, false]);
-    const { thrown, ...failure } = JSON.parse(json);
-    expect(failure).toEqual({ code: "RateLimited", message: "slow", outcomeUnknown: true });
-    expect(recall(thrown).thing).toBe("thing");
-    answer(0, `F${thrown}`);
-    // Whoever is answered in the same moment may still need it.
-    await Promise.resolve();
-    expect(recall(thrown).thing).toBe("thing");
-    await settled();
-    expect(recall(thrown).thing).toBeUndefined();
-  });
+  ])(
+    "a thrown value is described, and kept until its error has reached the caller: %s",
+    async (_, fail) => {
+      const describe = vi.fn(() => ({
+        code: "RateLimited",
+        message: "slow",
+        outcomeUnknown: true,
+      }));
+      answer(0, `Q32,${register({ answer: fail, describe })},{"op":"acquire"}`);
+      await settled();
+      expect(describe).toHaveBeenCalledExactlyOnceWith("thing", { op: "acquire" });
+      const [name, question, ok, json] = calls[0];
+      expect([name, question, ok]).toEqual(["answer", 32, false]);
+      const { thrown, ...failure } = JSON.parse(json);
+      expect(failure).toEqual({ code: "RateLimited", message: "slow", outcomeUnknown: true });
+      expect(recall(thrown).thing).toBe("thing");
+      answer(0, `F${thrown}`);
+      // A caller that is answered at the same moment may still need the value.
+      await Promise.resolve();
+      expect(recall(thrown).thing).toBe("thing");
+      await settled();
+      expect(recall(thrown).thing).toBeUndefined();
+    },
+  );
 
   test("an answer that cannot be serialized is a failure", async () => {
     const loop = {};
@@ -134,9 +141,9 @@ describe("questions", () => {
   });
 });
 
-describe("a backend that is served here", () => {
-  test("work that a call leaves is done before its caller waits", async () => {
-    state.servedHere = true;
+describe("a backend that needs JavaScript", () => {
+  test("replies that a call leaves are taken before its caller waits", async () => {
+    state.takingReplies = true;
     const backend = make();
     const heard = vi.fn();
     listen(82, heard);
@@ -148,8 +155,8 @@ describe("a backend that is served here", () => {
     unlisten(82);
   });
 
-  test("or a moment later, if nobody waits", async () => {
-    state.servedHere = true;
+  test("or in the next microtask, if nobody waits", async () => {
+    state.takingReplies = true;
     const backend = make();
     const heard = vi.fn();
     listen(83, heard);

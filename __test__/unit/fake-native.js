@@ -1,13 +1,13 @@
-// A stand-in for the addon whose answers a test gives by hand: what real backends do at the worst
-// moment (answer late, after an abort, in two steps) cannot be had from them on demand.
+// A stand-in for the addon. A test provides its answers, because real backends do not answer at the worst
+// moment (late, after an abort, in two steps) on demand.
 
-/** What was called, in order; questions about time and state are not among it. */
+/** The calls so far, in order, without those that only read the time or a state. */
 export const calls = [];
-/** What the next operation returns: a reply, or an id. */
+/** The results of the next operations: replies, or ids. */
 export const next = [];
-/** What the native side says of its time and of the holds, and whether it refuses to open. */
+/** The time of the native side, the state of its holds, and whether it refuses to open. */
 export const state = {};
-/** What `take` brings: one batch after the other. */
+/** The batches of replies that `take` delivers, one after the other. */
 export const ready = [];
 let onReplies;
 
@@ -17,11 +17,11 @@ export function reset() {
   ready.length = 0;
   Object.assign(state, {
     ...{ now: 1000, heldFor: () => 29_990, isLate: () => false, expiresAt: 0, lost: null },
-    ...{ servedHere: false, refusal: undefined },
+    ...{ takingReplies: false, refusal: undefined },
   });
 }
 
-/** The native side brings `id, reply, id, reply, …`. */
+/** Delivers replies as the native side does: `id, reply, id, reply, …`. */
 export function answer(...batch) {
   onReplies(...batch);
 }
@@ -68,8 +68,8 @@ class FakeBackend {
   supportsSharing() {
     return true;
   }
-  isServedHere() {
-    return state.servedHere;
+  needsJavascript() {
+    return state.takingReplies;
   }
 }
 
@@ -101,7 +101,7 @@ export const normalizeKey = (key) => `1${key}`;
 export const checkLockId = () => "1";
 export const makeStorageKey = (prefix, key) => `1${prefix}:${key}`;
 
-/** In place of `js/native/addon.js`. */
+/** Replaces `js/native/addon.js`. */
 export const addon = () => ({
   ...{ Bridge, open, openOwn },
   ...{ hashKey, generateLockId, normalizeKey, checkLockId, makeStorageKey },
@@ -110,9 +110,9 @@ export const addon = () => ({
 export const LOCK_ID = "abcdefghijklmnopqrstuv";
 export const FENCE = "000000000000007";
 const LOCK = `A${LOCK_ID}${FENCE}1700000030000`;
-/** Of a single acquire: valid until then, on the native side's clock. */
+/** Returns the grant of a single acquire, valid until the given time of the native side's clock. */
 export const GRANT = `${LOCK},30990`;
-/** Of a hold: its number, the attempts, the milliseconds waited. */
+/** Returns the grant of a hold: with its number, the attempts and the milliseconds waited. */
 export const HOLD = `${LOCK},7,3,250`;
 export const DENIED = 'E{"code":"AuthFailed","message":"no"}';
 export const LOST = 'E{"code":"LockLost","message":"lost"}';

@@ -5,7 +5,7 @@ import { invalidArgument, unreadableOptions } from "./errors.js";
 
 /** @import { AcquisitionOptions, BackendHooks } from "../../index.js" */
 
-/** The longest delay of setTimeout: a longer one fires at once. */
+/** The longest delay of setTimeout. A timer with a longer one fires at once. */
 export const LONGEST_TIMER_MS = 0x7fff_ffff;
 
 /**
@@ -41,7 +41,7 @@ export function mergeAcquisitionConfig(acquisition) {
 }
 
 /**
- * Waits for so many milliseconds. The process stays alive meanwhile.
+ * Waits for the given number of milliseconds. The process stays alive in the meantime.
  * @param {number} ms
  * @returns {Promise<void>}
  */
@@ -104,7 +104,7 @@ export function readReleaseOnExit(options) {
 }
 
 /**
- * Checks the two options. `null` and a timeout of 0 count as not given.
+ * Checks the options about disposal. `null` and a timeout of 0 count as not given.
  * @param {any} onReleaseError
  * @param {any} disposeTimeoutMs
  * @returns {BackendHooks}

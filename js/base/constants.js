@@ -16,16 +16,16 @@ export const LOCK_DEFAULTS = Object.freeze({
 /** The longest storage key of each backend, in bytes. */
 export const BACKEND_LIMITS = Object.freeze({ REDIS: 1000, POSTGRES: 1700, FIRESTORE: 1500 });
 
-/** What a storage key leaves free for keys derived from it, in bytes. */
+/** How many bytes of a storage key are left free for keys that are derived from it. */
 export const RESERVE_BYTES = Object.freeze({ REDIS: 26, POSTGRES: 0, FIRESTORE: 0 });
 
-/** No fence above MAX is given out; above WARN each acquire warns. */
+/** No fence above MAX is issued. Above WARN, each acquire logs a warning. */
 export const FENCE_THRESHOLDS = Object.freeze({ MAX: "900000000000000", WARN: "090000000000000" });
 
 export const TIME_TOLERANCE_MS = 1000;
 
-/** Under this symbol a failed release or extend says why, for telemetry: `{ reason }`. */
+/** The symbol under which a failed release or extend carries its reason for telemetry: `{ reason }`. */
 export const FAILURE_REASON = Symbol.for("failureReason");
 
-/** Under this symbol a lookup result carries the raw key and lockId. Never enumerable. */
+/** The symbol under which a lookup result carries the raw key and lockId. It is never enumerable. */
 export const RAW_DATA = Symbol.for("syncguard.rawData");

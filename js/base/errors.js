@@ -47,17 +47,21 @@ export function invalidArgument(message, context) {
  */
 export function unreadableOptions(what, opts, cause) {
   if (opts === null || opts === undefined) {
-    return invalidArgument(`${what} needs an options object, but got ${opts}`);
+    return invalidArgument(`${what} got ${opts} in place of its options: pass an object`);
   }
-  return invalidArgument(`The options of ${what} could not be read: reading one threw the cause`, {
-    cause,
-  });
+  return invalidArgument(
+    `The options of ${what} could not be read, because a getter threw an error, which is the cause. ` +
+      "Pass plain values",
+    { cause },
+  );
 }
 
 export const KEY_NOT_STRING = "Key must be a string";
 export const BAD_LOCK_ID =
   "Invalid lockId format: expected the 22 base64url characters that acquire() returned";
 export const BAD_TTL = "ttlMs must be a positive integer (milliseconds)";
+export const RELEASED =
+  "The lock is no longer held: it was released. Acquire it again if you still need it";
 
 /**
  * Returns the error of a native reply `E{json}`. Any other reply is unexpected, which is an error too.
@@ -76,13 +80,13 @@ export function replyError(reply, context) {
 }
 
 /**
- * Errors that stand for something that user code threw.
+ * Errors that stand for a value that user code threw.
  * @type {WeakSet<object>}
  */
 const standIns = new WeakSet();
 
 /**
- * Returns what user code threw if the error stands for that, else the error itself.
+ * Returns the value that user code threw if the error stands for one. Otherwise returns the error itself.
  * @param {any} error
  * @returns {unknown}
  */
@@ -104,7 +108,7 @@ function describedError({ code, message, cause, thrown, details }, context) {
     if (thing instanceof LockError) return thing;
     if (isSecret) {
       const error = new LockError(code, message, full);
-      // Only in the context, because printing the error does not show that.
+      // The cause is only in the context, because printing the error does not show that.
       full.cause = thing;
       return error;
     }
@@ -149,7 +153,7 @@ function textOf(thrown) {
 }
 
 /**
- * Returns whether it is a LockError of another copy of this package, because a program can load two.
+ * Returns whether this is a LockError of another copy of this package. A program can load two copies.
  * @param {unknown} thrown
  * @returns {thrown is LockError}
  */
@@ -172,10 +176,11 @@ export function backendError(operation, thrown, context) {
   if (isForeignLockError(thrown)) {
     return new LockError(thrown.code, thrown.message, { ...thrown.context, cause: thrown });
   }
-  return new LockError("Internal", `The backend's ${operation}() failed: see the cause`, {
-    ...context,
-    cause: thrown,
-  });
+  return new LockError(
+    "Internal",
+    `The backend's ${operation}() failed: it threw a value that is no LockError, which is the cause`,
+    { ...context, cause: thrown },
+  );
 }
 
 /**

@@ -14,7 +14,7 @@ export function formatFence(value) {
     throw invalidArgument("Fence must be a whole number (a number or a bigint)");
   }
   if (value < 0) throw invalidArgument("Fence must be non-negative");
-  // Through bigint, because String(-0) and large numbers are written the same way there.
+  // A bigint writes -0 and large numbers as plain digits.
   const digits = String(BigInt(value));
   if (digits.length > DIGITS) throw invalidArgument(`Fence exceeds ${DIGITS}-digit limit`);
   return digits.padStart(DIGITS, "0");

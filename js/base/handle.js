@@ -81,7 +81,7 @@ export class Disposal {
    * @returns {Promise<void>}
    */
   async dispose() {
-    // A release that is already under way reports its failure to the caller that started it.
+    // A release that is already in flight reports its failure to the caller that started it.
     const own = this.released === undefined;
     try {
       await this.releaseWithin(this.hooks.disposeTimeoutMs);
@@ -98,7 +98,7 @@ export class Disposal {
    */
   releaseWithin(timeoutMs) {
     if (timeoutMs === undefined) return this.released ?? this.release();
-    // The signal asks the backend to give up; the race gives up even if the backend does not.
+    // The signal asks the backend to stop. The race ends the wait even if the backend ignores the signal.
     const controller = new AbortController();
     /** @type {NodeJS.Timeout | undefined} */
     let timer;
@@ -213,7 +213,10 @@ const nothingToRelease = {
   [Symbol.asyncDispose]: async () => {},
 };
 const neverHeld = () =>
-  new LockError("LockLost", "The lock was never held, because another holder has it");
+  new LockError(
+    "LockLost",
+    "The lock was never held: acquire() was refused, because another holder has it. Check `ok` first",
+  );
 /** @type {AbortSignal | undefined} */
 let neverHeldSignal;
 
@@ -276,7 +279,9 @@ export function createDisposableHandle(backend, result, key, onReleaseError, dis
  */
 export function decorateAcquireResult(backend, result, key, onReleaseError, disposeTimeoutMs) {
   if (typeof result !== "object" || result === null) {
-    throw invalidArgument("The result to decorate must be what a backend's acquire() returned");
+    throw invalidArgument(
+      "decorateAcquireResult() got no result to decorate: pass the object that acquire() returned",
+    );
   }
   if (!result.ok) return { ...result, ...nothingToRelease };
   const decorated = createDisposableHandle(backend, result, key, onReleaseError, disposeTimeoutMs);

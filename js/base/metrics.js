@@ -1,4 +1,4 @@
-// The metrics and their names, by the conventions of OpenTelemetry.
+// The metrics. Their names follow the conventions of OpenTelemetry.
 
 const SECONDS = "s";
 const FROM_MILLISECONDS_TO_MINUTES = [

@@ -10,7 +10,7 @@ const NEEDED = "instrument() needs @opentelemetry/api 1.9 or a later 1.x";
 const INSTALL = "Install it beside syncguard: npm install @opentelemetry/api@1";
 
 /**
- * Loads it on demand, so that importing `syncguard/opentelemetry` works without it.
+ * Loads the package on demand, so that importing `syncguard/opentelemetry` works without it.
  * @returns {Api}
  */
 export function loadApi() {
@@ -19,7 +19,7 @@ export function loadApi() {
   try {
     api = requireApi();
   } catch (cause) {
-    throw invalidArgument(`${NEEDED}, which cannot be loaded. ${INSTALL}`, { cause });
+    throw invalidArgument(`${NEEDED}, which could not be loaded. ${INSTALL}`, { cause });
   }
   if (!isSupported(api)) throw invalidArgument(`${NEEDED}, but found another version. ${INSTALL}`);
   return api;

@@ -1,10 +1,10 @@
-// Names of options. A misspelt one must not be ignored silently.
+// The names of options. A misspelt name must not be ignored silently.
 
 import { invalidArgument } from "./errors.js";
 
 /**
- * Returns the known name that was probably meant: in other case, its beginning (`ttl` for `ttlMs`), or
- * with a typing error. `undefined` if the name is known itself or resembles no other.
+ * Returns the known name that was probably meant: in different case, its beginning (`ttl` for `ttlMs`), or
+ * with a typing error. `undefined` if the name itself is known, or resembles no known name.
  * @param {string} name
  * @param {readonly string[]} known
  * @returns {string | undefined}
@@ -66,7 +66,7 @@ function editDistance(from, to) {
 }
 
 /**
- * Reads a string for telemetry. It never throws: the operation itself reports what is wrong with it.
+ * Reads a string for telemetry. Never throws, because the operation itself reports a wrong value.
  * @param {unknown} opts
  * @param {"key" | "lockId"} name
  * @returns {string | undefined}

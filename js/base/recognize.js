@@ -1,6 +1,6 @@
 // Recognises values that were passed instead of a backend, so that the error can name the function that
-// accepts them. It goes by shape, so that any copy and version of a library is recognised. No message
-// shows the value itself, which may contain a password.
+// accepts them. Values are recognised by their shape, so that any copy and version of a library works. No
+// message shows the value itself, which may contain a password.
 
 /**
  * @typedef {object} Recognized
@@ -13,7 +13,7 @@ const BACKEND_OF_REDIS = 'createRedisBackend(client) of "syncguard/redis" makes 
 const BACKEND_OF_POSTGRES =
   'createPostgresBackend(client) of "syncguard/postgres" makes a backend of it';
 
-/** Functions that createLock() returned.
+/** The functions that createLock() returned.
  * @type {WeakSet<Function>} */
 const lockFunctions = new WeakSet();
 
@@ -30,7 +30,7 @@ export function rememberLockFunction(lock) {
 export function recognize(value) {
   try {
     if (value === undefined || value === null) {
-      return { what: String(value), remedy: "see where it comes from" };
+      return { what: String(value), remedy: "check where the value comes from" };
     }
     if (typeof value === "string") return recognizeText(value);
     if (typeof value === "function") return recognizeFunction(value) ?? recognizeName(value);
@@ -38,7 +38,7 @@ export function recognize(value) {
       return isBackend(value) ? undefined : recognizeObject(value);
     }
   } catch {
-    // An object whose properties cannot be read.
+    // The properties of this object cannot be read.
   }
   return undefined;
 }

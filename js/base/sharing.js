@@ -1,4 +1,4 @@
-// How many holders may have a key at a time.
+// The options `concurrency` and `mode`, which say how many holders a key may have at a time.
 
 import { invalidArgument } from "./errors.js";
 

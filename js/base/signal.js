@@ -1,4 +1,4 @@
-// Abort signals: what counts as one, and the errors they lead to.
+// Abort signals: checks, listeners, and the errors of aborted operations.
 
 import { invalidArgument, LockError } from "./errors.js";
 
@@ -113,7 +113,7 @@ export function offAbort(signal, callback) {
     try {
       signal.removeEventListener("abort", entry.listener);
     } catch {
-      // A polyfill failed. Its listener has nothing left to call.
+      // A polyfill failed. Its listener no longer calls anything.
     }
   }
 }

@@ -1,5 +1,5 @@
-// Values that user code threw while the native side waited for it. Each is kept under a number until the
-// error that stands for it has reached its caller.
+// Keeps values that user code threw while the native side waited for it. Each value has a number, and is
+// kept until the error that stands for it has reached its caller.
 
 import { setImmediate } from "node:timers";
 

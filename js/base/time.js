@@ -12,7 +12,7 @@ export function isLive(expiresAtMs, nowMs, toleranceMs) {
 }
 
 /**
- * Milliseconds from the reply of Redis' TIME: `[seconds, microseconds]`.
+ * Returns the milliseconds of a reply to Redis' TIME: `[seconds, microseconds]`.
  * @param {readonly [string | number, string | number]} timeTuple
  */
 export function calculateRedisServerTimeMs(timeTuple) {
@@ -20,7 +20,9 @@ export function calculateRedisServerTimeMs(timeTuple) {
     ? Number(timeTuple[0]) * 1000 + Math.floor(Number(timeTuple[1]) / 1000)
     : Number.NaN;
   if (Number.isNaN(ms)) {
-    throw invalidArgument("Expected the reply of Redis' TIME command: [seconds, microseconds]");
+    throw invalidArgument(
+      "calculateRedisServerTimeMs() got something other than a reply to Redis' TIME command: pass [seconds, microseconds]",
+    );
   }
   return ms;
 }

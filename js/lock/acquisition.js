@@ -16,7 +16,7 @@ import { cancelled, checkNotCancelled, subjectOf } from "./config.js";
 import { Held } from "./held.js";
 import { explained } from "./nesting.js";
 import { accessTo, observerOf } from "./telemetry.js";
-import { HeldTogether } from "./together.js";
+import { HeldSeveral } from "./several.js";
 
 /** @import { LockError } from "../base/errors.js" */
 /** @typedef {import("../native/engine.js").Engine} Engine */
@@ -33,15 +33,16 @@ import { HeldTogether } from "./together.js";
  * none is created if there is nothing to wait for.
  */
 export class Acquisition {
-  /** `null` if another holds the lock and this acquisition does not wait. `undefined` until it is known.
-   * @type {Held | HeldTogether | null | undefined} */
+  /** The held lock. `null` if another holder has it and this acquisition does not wait. `undefined` as long
+   * as the outcome is unknown.
+   * @type {Held | HeldSeveral | null | undefined} */
   held;
   #engine;
   #plan;
   #observers;
   #caller;
   /** Reports the wait to observers and traces, if there are any. */
-  #account;
+  #report;
   /** The id of the engine's answer; 0 if the answer was returned at once. */
   #id = 0;
 
@@ -59,12 +60,12 @@ export class Acquisition {
     this.#plan = plan;
     this.#observers = onEvent === undefined ? observers : [...observers, observerOf({ onEvent })];
     if (this.#observers.length > 0 || isTraced("acquire")) {
-      this.#account = new Account(engine, plan, this.#observers);
+      this.#report = new WaitReport(engine, plan, this.#observers);
     }
     this.#caller = engine.callers?.enter(plan.signal) ?? 0;
     const cancellable = isCancellable(plan);
     const { native } = engine;
-    this.#goOn(
+    this.#advance(
       keys === undefined
         ? native.hold(key, ttlMs, wait, autoExtend, cancellable, this.#caller, limits)
         : native.holdSeveral(
@@ -91,23 +92,24 @@ export class Acquisition {
   /** @param {string | AbortSignal} answer */
   onReply(answer) {
     if (typeof answer !== "string") this.#fail(cancelled(this.#plan, answer));
-    else this.#goOn(answer, false);
+    else this.#advance(answer, false);
   }
 
   /**
+   * Continues with a reply: ends the acquisition, waits again, or keeps the id of the reply to wait for.
    * @param {string | number} reply
    * @param {boolean} isFresh whether the engine has returned it just now
    */
-  #goOn(reply, isFresh) {
+  #advance(reply, isFresh) {
     try {
       while (typeof reply === "string") {
         const held = this.#read(reply, isFresh);
         if (held !== undefined) {
-          this.#account?.close(held, reply);
+          this.#report?.end(held, reply);
           // An observer may have blocked the thread until the lock expired.
-          if (this.#account === undefined || held?.lost() === undefined) return this.#end(held);
+          if (this.#report === undefined || held?.lost() === undefined) return this.#end(held);
         }
-        reply = this.#again(reply);
+        reply = this.#waitAgain(reply);
         this.#id = 0;
         isFresh = false;
       }
@@ -121,7 +123,7 @@ export class Acquisition {
    * Reads the reply. Returns `undefined` if the lock came too late to be of use.
    * @param {string} reply
    * @param {boolean} isFresh
-   * @returns {Held | HeldTogether | null | undefined}
+   * @returns {Held | HeldSeveral | null | undefined}
    */
   #read(reply, isFresh) {
     const engine = this.#engine;
@@ -155,27 +157,27 @@ export class Acquisition {
       const plan = { ...this.#plan, key: grant.key, keys: undefined };
       return new Held(engine, plan, this.#observers, grant, grant.number);
     });
-    return new HeldTogether(/** @type {[Held, ...Held[]]} */ (locks));
+    return new HeldSeveral(/** @type {[Held, ...Held[]]} */ (locks));
   }
 
   /**
-   * Gives the locks up if a signal was aborted since the grant.
+   * Throws if a signal was aborted since the grant, and releases the locks.
    * @param {...number} numbers
    */
   #checkNotCancelled(...numbers) {
     try {
       checkNotCancelled(this.#plan);
     } catch (error) {
-      for (const number of numbers) giveBack(this.#engine, number);
+      for (const number of numbers) abandon(this.#engine, number);
       throw error;
     }
   }
 
   /**
-   * Waits again: the event loop was blocked until the lock had expired.
+   * Continues the wait after a grant that came too late, because the event loop was blocked.
    * @param {string} reply
    */
-  #again(reply) {
+  #waitAgain(reply) {
     const { native } = this.#engine;
     const cancellable = isCancellable(this.#plan);
     if (reply.charCodeAt(0) === SEVERAL) {
@@ -188,7 +190,7 @@ export class Acquisition {
     return native.holdAgain(number, cancellable, this.#caller);
   }
 
-  /** @param {Held | HeldTogether | null} held */
+  /** @param {Held | HeldSeveral | null} held */
   #end(held) {
     this.#engine.callers?.leave(this.#caller);
     this.held = held;
@@ -200,7 +202,7 @@ export class Acquisition {
    */
   #fail(error) {
     this.#engine.callers?.leave(this.#caller);
-    this.#account?.close(undefined, "", error);
+    this.#report?.end(undefined, "", error);
     throw error;
   }
 }
@@ -211,16 +213,17 @@ function isCancellable(plan) {
 }
 
 /**
+ * Releases a lock that nobody has used.
  * @param {Engine} engine
  * @param {number} number
  */
-function giveBack({ native }, number) {
+function abandon({ native }, number) {
   const reply = native.abandonHold(number);
   if (typeof reply !== "string") settled(reply);
 }
 
-/** Reports a wait: one event for the whole of it, and a trace. */
-class Account {
+/** Reports a wait to observers, with one event for the whole of it, and as a trace. */
+class WaitReport {
   #engine;
   #plan;
   #observers;
@@ -243,11 +246,11 @@ class Account {
   }
 
   /**
-   * @param {Held | HeldTogether | null | undefined} held
+   * @param {Held | HeldSeveral | null | undefined} held
    * @param {string} reply
    * @param {LockError} [error]
    */
-  close(held, reply, error) {
+  end(held, reply, error) {
     const { key, keys = [key], mode, name } = this.#plan;
     const durationMs = performance.now() - this.#started;
     const { attempts, waitMs } = held
@@ -256,7 +259,7 @@ class Account {
     const backend = this.#engine.name;
     const more = { backend, name, mode, durationMs, attempts, waitMs: waitMs || durationMs };
     if (error !== undefined) this.#trace?.fail(error);
-    const locks = held instanceof HeldTogether ? held.locks : held ? [held] : [];
+    const locks = held instanceof HeldSeveral ? held.locks : held ? [held] : [];
     // A trace of several keys has no slot, as each key has its own.
     const slot = locks.length === 1 ? locks[0].slot : undefined;
     this.#trace?.end(Boolean(held), held?.lockId, { attempts, waitMs: more.waitMs, slot });

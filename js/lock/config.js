@@ -48,7 +48,7 @@ const ACQUISITION_FIELDS = [
 /**
  * @param {LockConfig | SeveralLocksConfig} config
  * @param {string} call as the user wrote it, for messages
- * @param {boolean} [leads] whether it is for a leader, who is waited for as long as it takes, and kept
+ * @param {boolean} [leads] whether it is for lead(), which waits without a limit and keeps the lock alive
  * @returns {LockPlan}
  */
 export function readLockConfig(config, call, leads = false) {
@@ -60,7 +60,7 @@ export function readLockConfig(config, call, leads = false) {
     ({ key, keys, ttlMs, signal, acquisition } = config);
     ({ autoExtend, throwIfLost = false, name, onReleaseError, onEvent } = config);
     // Clients of Redis have a method `keys`.
-    if (typeof key !== "string" && !Array.isArray(keys)) refuseOtherThings(config, call);
+    if (typeof key !== "string" && !Array.isArray(keys)) refuseMistakes(config, call);
     refuseNearMisses(config, FIELDS, "");
     limits = readLimits(config, acquisition, leads);
     ({ concurrency } = config);
@@ -110,7 +110,9 @@ export function readLockConfig(config, call, leads = false) {
  * @returns {string[]}
  */
 function readKeys(key, keys, leads) {
-  if (leads) throw invalidArgument("lead() takes one key: a leader is elected for each key");
+  if (leads) {
+    throw invalidArgument("lead() got several keys, but a leader is elected for one key: set key");
+  }
   if (key !== undefined) throw invalidArgument("key and keys exclude each other: set one of them");
   if (!Array.isArray(keys)) throw invalidArgument("keys must be an array of strings");
   const read = [...keys];
@@ -130,12 +132,12 @@ export function subjectOf({ key, keys }) {
 /**
  * @param {any} config
  * @param {any} acquisition
- * @param {boolean} forEver whether a wait has no limit unless one is given
+ * @param {boolean} unlimited whether a wait has no limit unless one is given
  * @returns {Float64Array}
  */
-function readLimits({ maxHoldMs = Infinity, minHoldMs = Infinity }, acquisition, forEver) {
+function readLimits({ maxHoldMs = Infinity, minHoldMs = Infinity }, acquisition, unlimited) {
   if (acquisition === undefined) {
-    if (!forEver && maxHoldMs === Infinity && minHoldMs === Infinity) return DEFAULT_LIMITS;
+    if (!unlimited && maxHoldMs === Infinity && minHoldMs === Infinity) return DEFAULT_LIMITS;
     acquisition = {};
   }
   if (typeof acquisition !== "object" || acquisition === null) {
@@ -143,13 +145,13 @@ function readLimits({ maxHoldMs = Infinity, minHoldMs = Infinity }, acquisition,
   }
   refuseNearMisses(acquisition, ACQUISITION_FIELDS, "acquisition.");
   const {
-    // With a timeoutMs alone, only time limits the wait: a caller that asks for ten minutes gets them.
-    maxRetries = forEver || acquisition.timeoutMs !== undefined
+    // If only timeoutMs is given, only time limits the wait: a caller that asks for ten minutes gets them.
+    maxRetries = unlimited || acquisition.timeoutMs !== undefined
       ? Infinity
       : LOCK_DEFAULTS.maxRetries,
     retryDelayMs = LOCK_DEFAULTS.retryDelayMs,
-    maxDelayMs = forEver ? LEAD_MAX_DELAY_MS : Infinity,
-    timeoutMs = forEver ? Infinity : LOCK_DEFAULTS.timeoutMs,
+    maxDelayMs = unlimited ? LEAD_MAX_DELAY_MS : Infinity,
+    timeoutMs = unlimited ? Infinity : LOCK_DEFAULTS.timeoutMs,
     backoff = LOCK_DEFAULTS.backoff,
     jitter = LOCK_DEFAULTS.jitter,
   } = acquisition;
@@ -198,7 +200,7 @@ function withSharing(limits, sharing) {
  * @param {unknown} config
  * @param {string} call
  */
-function refuseOtherThings(config, call) {
+function refuseMistakes(config, call) {
   if (config === undefined || config === null) return;
   const { what, remedy } = isBackend(config)
     ? { what: "a backend", remedy: "the config comes after it" }
@@ -207,13 +209,13 @@ function refuseOtherThings(config, call) {
   throw invalidArgument(`${KEY_NOT_STRING}. ${call} got ${what} in place of its config: ${remedy}`);
 }
 
-/** The longest delay between attempts of a candidate that gets no notifications. */
+/** The longest delay between two attempts of lead(), for stores without notifications. */
 const LEAD_MAX_DELAY_MS = 1000;
 
 const EXCLUSIVE = 0;
 const SHARED = /** @type {const} */ ("shared");
 
-/** One object for most calls: reading it takes less time than creating another. */
+/** The limits of calls without limits of their own. They share one object, which is never changed. */
 const DEFAULT_LIMITS = readLimits({}, {}, false);
 
 /**
@@ -254,7 +256,7 @@ function refuseNearMisses(fields, known, path) {
 }
 
 /**
- * Throws if one of the two signals is aborted, or is not a signal.
+ * Throws if one of the plan's two signals is aborted, or is not a signal.
  * @param {LockPlan} plan
  */
 export function checkNotCancelled(plan) {

@@ -1,10 +1,17 @@
 // A held lock: how its holder learns of its state, and how it is released.
 
-import { BAD_TTL, invalidArgument, LockError, replyError, thrownBehind } from "../base/errors.js";
+import {
+  BAD_TTL,
+  invalidArgument,
+  LockError,
+  RELEASED,
+  replyError,
+  thrownBehind,
+} from "../base/errors.js";
 import { offAbort, onAbort, reasonOf } from "../base/signal.js";
 import { isTraced, startTrace } from "../native/tracing.js";
 import { extendLock } from "../native/handle.js";
-import { isAwaited, listen, settled, takeAlong, unlisten } from "../native/bridge.js";
+import { isAwaited, listen, settled, deliverCarried, unlisten } from "../native/bridge.js";
 import { BEAT, ERROR, readReleased, UNSURE } from "../native/replies.js";
 
 /** @import { ReleaseResult } from "../../index.js" */
@@ -15,8 +22,8 @@ import { BEAT, ERROR, readReleased, UNSURE } from "../native/replies.js";
 /** Locks whose heartbeats call JavaScript. They keep their backend alive until they end.
  * @type {Set<Held>} */
 const keptAlive = new Set();
-/** Above this number, locks that were lost and never released are looked for and removed. */
-let keptAtMost = 64;
+/** The size of `keptAlive` above which locks that were lost and never released are removed. */
+let sweepAbove = 64;
 
 export class Held {
   /** @type {AbortController | undefined} */
@@ -74,7 +81,7 @@ export class Held {
       : undefined;
   }
 
-  /** Observers are notified of a loss when it happens. */
+  /** Listens to the engine, so that observers are notified of a loss when it happens. */
   #observe() {
     this.#heldSince = performance.now();
     this.#listen();
@@ -117,16 +124,16 @@ export class Held {
   #listen() {
     if (this.#isListening) return;
     this.#isListening = true;
-    listen(this.#number, (said) => this.#onMessage(said));
+    listen(this.#number, (message) => this.#onMessage(message));
     this.#engine.native.listenHold(this.#number, this.#observers.length > 0);
   }
 
-  /** @param {string} said */
-  #onMessage(said) {
-    const tag = said.charCodeAt(0);
-    if (tag === ERROR) this.#lose(replyError(said, this.#context));
+  /** @param {string} message */
+  #onMessage(message) {
+    const tag = message.charCodeAt(0);
+    if (tag === ERROR) this.#lose(replyError(message, this.#context));
     if (tag !== BEAT) return;
-    const failure = said.length > 1 ? replyError(said.slice(1)) : undefined;
+    const failure = message.length > 1 ? replyError(message.slice(1)) : undefined;
     this.#emit("heartbeat", failure);
   }
 
@@ -163,7 +170,7 @@ export class Held {
   }
 
   /**
-   * Returns whether this very lock is held.
+   * Returns whether this is a held lock on the key, in the engine's store.
    * @param {Engine} engine
    * @param {string} key
    */
@@ -177,7 +184,7 @@ export class Held {
   }
 
   /**
-   * Returns whether the lock is certainly held, and for that much longer.
+   * Returns whether the lock is certainly held, and for at least `forMs` longer.
    * @param {number} [forMs]
    */
   isHeld(forMs = 0) {
@@ -199,7 +206,7 @@ export class Held {
   throwIfLost() {
     const lost = this.lost();
     if (lost !== undefined) throw lost;
-    if (this.#ended) throw new LockError("LockLost", "The lock was released", this.#context);
+    if (this.#ended) throw new LockError("LockLost", RELEASED, this.#context);
   }
 
   /** @param {number} [ttlMs] */
@@ -223,19 +230,19 @@ export class Held {
   }
 
   /**
-   * Releases the lock. To be called once.
-   * @returns {ReleaseResult | Promise<ReleaseResult>} at once where the store answers at once
+   * Releases the lock. Must be called only once.
+   * @returns {ReleaseResult | Promise<ReleaseResult>} no promise if the store answers at once
    */
   end() {
     const trace = this.#startTrace("release");
     const started = this.#observers.length === 0 ? 0 : performance.now();
     const { native } = this.#engine;
     // The next waiter in this process may get the lock with this reply, without another wake-up.
-    const takes = isAwaited();
-    let reply = native.endHold(this.#number, takes, this.#lost !== undefined);
+    const mayCarry = isAwaited();
+    let reply = native.endHold(this.#number, mayCarry, this.#lost !== undefined);
     if (reply === UNSURE) {
       this.lost();
-      reply = native.endHold(this.#number, takes, true);
+      reply = native.endHold(this.#number, mayCarry, true);
     }
     this.#ended = true;
     keptAlive.delete(this);
@@ -243,7 +250,7 @@ export class Held {
     if (typeof reply !== "string") {
       return settled(reply).then((answer) => this.#conclude(answer, trace, started));
     }
-    takeAlong(reply);
+    deliverCarried(reply);
     return this.#conclude(reply, trace, started);
   }
 
@@ -269,7 +276,7 @@ export class Held {
       trace?.fail(error);
       trace?.end(false);
       this.#emit("release", /** @type {LockError} */ (error), done());
-      // What a release in JavaScript threw is passed on unchanged.
+      // An error that a release in JavaScript threw reaches the caller unchanged.
       throw callers === undefined ? error : thrownBehind(error);
     } finally {
       this.#trace?.end(this.#lost === undefined);
@@ -282,15 +289,15 @@ export class Held {
 /** @param {Held} held */
 function keepAlive(held) {
   keptAlive.add(held);
-  if (keptAlive.size <= keptAtMost) return;
+  if (keptAlive.size <= sweepAbove) return;
   for (const one of keptAlive) {
     if (one.lost() !== undefined) keptAlive.delete(one);
   }
-  keptAtMost = 2 * keptAlive.size + 64;
+  sweepAbove = 2 * keptAlive.size + 64;
 }
 
 /**
- * The argument of fn, and the base of what hold() returns. Its methods do not depend on `this`. Getters
+ * The argument of fn, and the base of what hold() returns. Its methods do not depend on `this`. Its getters
  * are on the prototype, because own getters would cost more than the rest of the call.
  */
 export class LockContext {

@@ -2,12 +2,12 @@
 
 import { DisposalBy, hooksOf, isDebugging } from "../base/handle.js";
 import { readLockConfig } from "./config.js";
-import { Acquisition } from "./take.js";
-import { contextOf } from "./together.js";
+import { Acquisition } from "./acquisition.js";
+import { contextOf } from "./several.js";
 
 /** @import { LockConfig, SeveralLocksConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */
-/** @typedef {import("./held.js").Held | import("./together.js").HeldTogether} Held */
+/** @typedef {import("./held.js").Held | import("./several.js").HeldSeveral} Held */
 
 /**
  * @param {any} backend any LockBackend
@@ -45,12 +45,12 @@ async function takeHandle(form, backend, config) {
 function handleOf(backend, held, plan) {
   const hooks = hooksOf(backend);
   const release = async () => {
-    // The registry keeps the lock alive, and so what listens to its signal.
+    // The registry would keep the lock alive, and with it everything that listens to its signal.
     collected?.unregister(held);
     try {
       return await held.end();
     } finally {
-      // Of several locks, the one whose release failed.
+      // If one of several releases failed, these are the lockId and the key of that lock.
       disposal.lockId = held.lockId;
       disposal.key = held.key;
     }
@@ -77,7 +77,7 @@ let isWarned = false;
 /**
  * Warns if the handle is garbage collected while the lock is held. Not in production: the registration
  * costs more than the rest of the handle.
- * @param {object} disposal what every way to release the lock refers to
+ * @param {object} disposal the object to which every way to release the lock refers
  * @param {Held} held
  */
 function watchForCollection(disposal, held) {

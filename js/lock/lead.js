@@ -5,12 +5,12 @@ import { stayAlive } from "../native/bridge.js";
 import { readLockConfig } from "./config.js";
 import { endQuietly } from "./lock.js";
 import { callInside } from "./nesting.js";
-import { Acquisition } from "./take.js";
-import { contextOf } from "./together.js";
+import { Acquisition } from "./acquisition.js";
+import { contextOf } from "./several.js";
 
 /** @import { LockConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */
-/** @typedef {import("./held.js").Held | import("./together.js").HeldTogether} Held */
+/** @typedef {import("./held.js").Held | import("./several.js").HeldSeveral} Held */
 
 /**
  * Waits until this process leads, then runs fn. Rejoins the election if the lock is lost.
@@ -21,7 +21,7 @@ import { contextOf } from "./together.js";
  */
 export async function leadWith(backend, fn, config) {
   if (typeof fn !== "function") {
-    throw invalidArgument("lead() got no function. Pass the one that the leader runs");
+    throw invalidArgument("lead() got no function to run. Pass the one that the leader runs");
   }
   const plan = readLockConfig(config, "lead(fn, { key })", true);
   // The process stays alive even if the leader does nothing but wait for the loss of the lock.
@@ -30,7 +30,7 @@ export async function leadWith(backend, fn, config) {
     for (;;) {
       const acquisition = new Acquisition(backend, plan, true);
       while (acquisition.held === undefined) acquisition.onReply(await acquisition.answer());
-      const term = acquisition.held && (await serve(backend, acquisition.held, fn, plan));
+      const term = acquisition.held && (await runTerm(backend, acquisition.held, fn, plan));
       if (term) return term.value;
     }
   } finally {
@@ -46,7 +46,7 @@ export async function leadWith(backend, fn, config) {
  * @param {LockPlan} plan
  * @returns {Promise<{ value: any } | null>}
  */
-async function serve(backend, held, fn, plan) {
+async function runTerm(backend, held, fn, plan) {
   let outcome;
   try {
     outcome = { ok: true, value: await callInside(held, fn, contextOf(held, plan)) };
@@ -56,7 +56,7 @@ async function serve(backend, held, fn, plan) {
   const lost = held.lost();
   await endQuietly(backend, held, plan);
   const deposed = lost !== undefined && !plan.signal?.aborted;
-  // An error of fn ends the election even if the lock was lost, unless the loss caused it.
+  // An error of fn ends lead() even if the lock was lost, unless the loss caused the error.
   if (deposed && (outcome.ok || isBecauseOf(outcome.thrown, lost))) return null;
   if (outcome.ok) return { value: outcome.value };
   throw outcome.thrown;

@@ -4,12 +4,12 @@ import { checkBackend, invalidArgument } from "../base/errors.js";
 import { readLockConfig } from "./config.js";
 import { hooksOf, notify, reportReleaseError } from "../base/handle.js";
 import { callInside } from "./nesting.js";
-import { Acquisition } from "./take.js";
-import { contextOf } from "./together.js";
+import { Acquisition } from "./acquisition.js";
+import { contextOf } from "./several.js";
 
 /** @import { AutoLock, BackendCapabilities, CustomLockBackend, LockConfig, SeveralLocksConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */
-/** @typedef {import("./held.js").Held | import("./together.js").HeldTogether} Held */
+/** @typedef {import("./held.js").Held | import("./several.js").HeldSeveral} Held */
 
 /**
  * @param {any} backend any LockBackend
@@ -33,7 +33,7 @@ export function tryLockWith(backend, fn, config) {
 /**
  * Runs fn while the lock is held, then releases it. An error of fn takes precedence over any other.
  *
- * It is one function, because every further async function would cost every lock another promise.
+ * This is one function, because every further async function would cost each lock another promise.
  * @param {"lock" | "tryLock"} form
  * @param {any} backend
  * @param {(context: any) => any} fn
@@ -41,7 +41,9 @@ export function tryLockWith(backend, fn, config) {
  */
 async function run(form, backend, fn, config) {
   if (typeof fn !== "function") {
-    throw invalidArgument(`${form}() got no function. Pass the one to run while the lock is held`);
+    throw invalidArgument(
+      `${form}() got no function to run. Pass the one to run while the lock is held`,
+    );
   }
   const plan = readLockConfig(config, `${form}(fn, { key })`);
   const waits = form === "lock";
@@ -71,8 +73,8 @@ async function run(form, backend, fn, config) {
 let hasWarnedOfLoss = false;
 
 /**
- * Warns that a lock was lost while its function ran, in production too: two holders at a time are what
- * a lock must prevent. Once per process, so that an unreachable store does not flood the log.
+ * Warns that a lock was lost while its function ran. Warns in production too, because a lock has to prevent
+ * two holders at a time. Warns once per process, so that an unreachable store does not flood the log.
  * @param {number} ranForMs
  * @param {LockPlan} plan
  */
@@ -96,8 +98,9 @@ function warnOfLoss(ranForMs, { ttlMs, autoExtend }) {
  * @param {any} backend
  * @param {Held} held
  * @param {LockPlan} plan
- * @returns {Promise<unknown> | undefined} undefined if the caller need not wait: it is done, or the lock
- *   is lost. The release then continues in the background, so an unreachable store delays nobody
+ * @returns {Promise<unknown> | undefined} undefined if the caller need not wait: the lock is released, or
+ *   it is lost. The release of a lost lock continues in the background, so that an unreachable store does
+ *   not delay the caller
  */
 export function endQuietly(backend, held, plan) {
   const report = (/** @type {unknown} */ error) => {

@@ -12,12 +12,15 @@ import { nativeBehind } from "./telemetry.js";
 
 const PAGE = 100;
 
-/** @param {any} backend */
-function needNative(backend) {
+/**
+ * @param {string} call the name of the function, for messages
+ * @param {any} backend
+ */
+function needNative(call, backend) {
   const native = nativeBehind(backend);
   if (native === undefined) {
     throw invalidArgument(
-      `Only a backend that this package created can do that${explain(backend) || ". This is another one"}`,
+      `${call}() needs a backend that this package created${explain(backend) || ". This is another one"}`,
     );
   }
   return native;
@@ -41,7 +44,7 @@ export async function* listLocks(backend, options) {
     throw invalidArgument("limit must be a non-negative integer");
   }
   if (typeof raw !== "boolean") throw invalidArgument("raw must be true or false");
-  const native = needNative(backend);
+  const native = needNative("listLocks", backend);
   const capabilities = /** @type {BackendCapabilities} */ (backend.capabilities);
   /** @type {string | null} */
   let after = null;
@@ -77,7 +80,7 @@ export async function forceRelease(backend, opts) {
     throw unreadableOptions("forceRelease(backend, { key })", opts, cause);
   }
   checkKey(key);
-  const native = needNative(backend);
+  const native = needNative("forceRelease", backend);
   if (signal !== undefined) checkSignal(signal, { key });
   const reply = await answer(native, native.forceRelease(key), signal, { key });
   const tag = reply.charCodeAt(0);
@@ -99,7 +102,7 @@ export async function diagnose(backend, options) {
   } catch (cause) {
     throw unreadableOptions("diagnose(backend, { signal })", options, cause);
   }
-  const native = needNative(backend);
+  const native = needNative("diagnose", backend);
   if (signal !== undefined) checkSignal(signal);
   const reply = await answer(native, native.report(), signal, {});
   if (reply.charCodeAt(0) !== YES) throw replyError(reply);

@@ -28,7 +28,8 @@ async function lookup(backend, mode, value, opts) {
 }
 
 /**
- * Returns the raw data of a lookup. A backend may not attach any: then only the query is known.
+ * Returns the info with its raw data. If the backend attached none, only the key or lockId of the query is
+ * known.
  * @param {any} info
  * @param {{ key?: string, lockId?: string }} query
  * @returns {any}

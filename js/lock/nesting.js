@@ -1,30 +1,32 @@
 // Detects a wait for a lock inside the function that holds that lock. Such a wait can only time out.
 //
 // When a wait has timed out, the engine knows at no cost whether this process has held the lock all the
-// time. Whether the caller itself holds it needs an AsyncLocalStorage. To call every function in a
+// time. Only an AsyncLocalStorage can tell whether the caller itself holds it. Calling every function in a
 // context costs a tenth of lock() on the memory backend, and on Node 20 and 22 it makes every promise of
-// the program three times slower. So it is only done in development and in tests.
+// the program three times slower. So this is only done in development and in tests.
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { LockError } from "../base/errors.js";
 
 /** @typedef {import("../native/engine.js").Engine} Engine */
-/** @typedef {import("./held.js").Held | import("./together.js").HeldTogether} Held */
+/** @typedef {import("./held.js").Held | import("./several.js").HeldSeveral} Held */
 /** @typedef {{ held: Held, around: Inside | undefined }} Inside */
 
 const ENVIRONMENTS = ["development", "test"];
 
-/** @type {boolean | undefined} */
-let isFollowing;
+/** Whether calls are tracked. `undefined` before the first call.
+ * @type {boolean | undefined} */
+let isTracking;
 
 /** @type {AsyncLocalStorage<Inside> | undefined} */
 let storage;
 
-function follows() {
+/** Decides whether to track calls. */
+function startTracking() {
   const { NODE_ENV = "", SYNCGUARD_DEBUG } = process.env;
-  isFollowing = ENVIRONMENTS.includes(NODE_ENV) || SYNCGUARD_DEBUG === "true";
-  if (isFollowing) storage = new AsyncLocalStorage();
-  return isFollowing;
+  isTracking = ENVIRONMENTS.includes(NODE_ENV) || SYNCGUARD_DEBUG === "true";
+  if (isTracking) storage = new AsyncLocalStorage();
+  return isTracking;
 }
 
 /**
@@ -36,15 +38,15 @@ function follows() {
  * @returns {T}
  */
 export function callInside(held, fn, context) {
-  if (!(isFollowing ?? follows()) || storage === undefined) return fn(context);
+  if (!(isTracking ?? startTracking()) || storage === undefined) return fn(context);
   const around = withoutEnded(storage.getStore());
   if (around !== undefined) around.around = withoutEnded(around.around);
   return storage.run({ held, around }, fn, context);
 }
 
 /**
- * Returns the locks that have not ended. Work can outlive the lock under which it started and acquire
- * further locks, so the list would grow forever.
+ * Skips locks that have ended. Work can outlive the lock under which it started and acquire further locks,
+ * so the list would otherwise grow forever.
  * @param {Inside | undefined} inside
  */
 function withoutEnded(inside) {
@@ -53,6 +55,7 @@ function withoutEnded(inside) {
 }
 
 /**
+ * Returns the error, with an explanation if the caller waited for a lock that it holds itself.
  * @param {LockError} error of a wait that failed, in the context of its caller
  * @param {Engine} engine
  * @param {readonly string[]} keys

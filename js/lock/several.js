@@ -6,11 +6,11 @@ import { LockContext } from "./held.js";
 /** @typedef {import("../native/engine.js").Engine} Engine */
 /** @typedef {import("./held.js").Held} Held */
 
-export class HeldTogether {
+export class HeldSeveral {
   #locks;
   /** @type {AbortSignal | undefined} */
   #signal;
-  /** The lock whose release failed.
+  /** The lock whose release failed, if any.
    * @type {Held | undefined} */
   #failed;
 
@@ -25,7 +25,7 @@ export class HeldTogether {
     return this.#locks;
   }
 
-  /** The lock to name in a report: the one whose release failed, if there is one. */
+  /** The lock to name in a report of a failed release. */
   get #named() {
     return this.#failed ?? this.#locks[0];
   }
@@ -106,11 +106,11 @@ export class HeldTogether {
 }
 
 /** The argument of fn, and the base of what hold() returns, for several keys. */
-export class TogetherContext {
+export class SeveralContext {
   #held;
 
   /**
-   * @param {HeldTogether} held
+   * @param {HeldSeveral} held
    * @param {readonly string[]} keys as the caller wrote them
    */
   constructor(held, keys) {
@@ -136,9 +136,9 @@ export class TogetherContext {
 }
 
 /**
- * Returns a fact of each lock, by the keys as the caller wrote them.
+ * Returns an object with a fact of each lock, by the keys as the caller wrote them.
  * @template T
- * @param {HeldTogether} held
+ * @param {HeldSeveral} held
  * @param {readonly string[]} keys
  * @param {(lock: Held) => T} fact
  * @returns {Record<string, T>}
@@ -154,11 +154,11 @@ function byKey(held, keys, fact) {
 }
 
 /**
- * Returns the argument of fn.
- * @param {Held | HeldTogether} held
+ * Returns the argument of fn: the context of one lock or of several.
+ * @param {Held | HeldSeveral} held
  * @param {import("./config.js").LockPlan} plan
  */
 export function contextOf(held, { keys }) {
-  if (held instanceof HeldTogether) return new TogetherContext(held, keys ?? []);
+  if (held instanceof HeldSeveral) return new SeveralContext(held, keys ?? []);
   return new LockContext(held);
 }

@@ -18,7 +18,7 @@ import { modeOf, readSharing } from "../base/sharing.js";
 import { checkSignal } from "../base/signal.js";
 import { isTraced, startTrace, traced } from "./tracing.js";
 import { contended, rememberHooks } from "../base/handle.js";
-import { knowNative } from "./engine.js";
+import { registerNative } from "./engine.js";
 import { extendLock, GrantedHandle, releaseLock } from "./handle.js";
 import { openNative } from "./open.js";
 import { unregisterOnGc } from "./questions.js";
@@ -61,7 +61,8 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
   const releases = readReleaseOnExit(options);
   const native = openNative(kind, nativeConfig, target, readHolderLabel(options));
   if (releases) releaseOnExit(native);
-  // Tied to the native object, because a held lock keeps only that alive, not the backend.
+  // The client is registered as long as the native object lives, because a held lock keeps that alive, and
+  // not the backend.
   if (target !== undefined) unregisterOnGc(native, target);
   const name = { backend: capabilities.backend };
   const origin = { native, hooks, name };
@@ -97,7 +98,7 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
     const id = isPending ? started : returnedId();
     if (id !== 0) confirmOnReturn(id);
     const grant = readGrant(reply, key);
-    // With a `concurrency` of 1, too, the holder has a number.
+    // A caller that gave a `concurrency` gets a slot, even if it is the only holder.
     if (concurrency !== undefined) grant.slot ??= 0;
     const { slot } = grant;
     if (slot === undefined) return new GrantedHandle(origin, grant, key);
@@ -194,7 +195,7 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
       isLocked,
       lookup,
       capabilities: Object.freeze(
-        // Not enumerable: programs compare the capabilities with the three that are specified.
+        // These are not enumerable, because programs compare the capabilities with the three specified ones.
         Object.defineProperties(
           { ...capabilities },
           {
@@ -207,7 +208,7 @@ export function createNativeBackend(kind, nativeConfig, options, capabilities, t
       [Symbol.asyncDispose]: () => close(),
     })
   );
-  knowNative(backend, native, { acquire, release, extend });
+  registerNative(backend, native, { acquire, release, extend });
   rememberHooks(backend, hooks);
   return backend;
 }

@@ -27,13 +27,13 @@ const INTERIM = "~".charCodeAt(0);
 
 const ignore = () => {};
 
-/** A timer that does nothing but keep the process and this context alive while a caller waits. It is
- * cleared afterwards, because a timer keeps its context alive, and Jest has a context for each test file.
+/** A timer that only keeps the process and this context alive while a caller waits. It is cleared
+ * afterwards, because a timer keeps its context alive, and Jest has a context for each test file.
  * @type {NodeJS.Timeout | undefined} */
 let keepAlive;
 
 function keepProcessAlive() {
-  // Node's own timer, because test environments that simulate a browser replace the global one.
+  // This is Node's own timer, because test environments that simulate a browser replace the global one.
   keepAlive ??= setInterval(ignore, LONGEST_TIMER_MS);
 }
 
@@ -46,8 +46,8 @@ function letProcessEnd() {
 /** @type {import("./binding.js").Bridge | undefined} */
 let bridge;
 
-/** The memory in which the program confirms that it has a lock: how many ids follow, the id of the lock that
- * the last call returned, then ids.
+/** The memory in which the program confirms that it has received a lock. Its cells are the number of ids that
+ * follow, the id of the lock that the last call returned, and the ids.
  * @type {Float64Array | undefined} */
 let receipts;
 const COUNT = 0;
@@ -68,7 +68,7 @@ export function theBridge() {
  * @param {number} id
  */
 export function confirm(id) {
-  // If there is no room left, the native side sees from the count that ids are missing.
+  // If no cell is left, the native side sees from the count that ids are missing.
   if (receipts !== undefined) receipts[FIRST + receipts[COUNT]++] = id;
 }
 
@@ -86,15 +86,15 @@ export function returnedId() {
 const resolved = Promise.resolve();
 
 /**
- * Confirms a lock that an async function is about to return: just before its caller continues, and not
- * before the callers of other locks of the same batch.
+ * Confirms a lock that an async function is about to return. This happens just before its caller continues,
+ * and only after the callers of earlier locks of the same batch have continued.
  * @param {number} id
  */
 export function confirmOnReturn(id) {
   resolved.then(() => confirm(id));
 }
 
-/** Whether a call to the native side may have left replies that are to be taken before its caller waits. */
+/** Whether a call to the native side may have left replies. They must be taken before its caller waits. */
 let untaken = false;
 
 /** @param {Array<number | string>} batch */
@@ -107,15 +107,15 @@ function onReplies(...batch) {
     if (!deliver(id, reply)) (others ??= []).push(id, reply);
   }
   if (pending.size === 0) letProcessEnd();
-  // Last, because this may run code of the user. If that aborted an operation whose reply is in this
-  // batch, the native side could no longer undo it, and the reply would not have arrived.
+  // This comes last, because it may run code of the user. If that aborted an operation whose reply is in
+  // this batch, the native side could no longer undo it, and the reply would not have arrived yet.
   if (others !== undefined) notifyListeners(others);
 }
 
 /**
  * @param {number} id
  * @param {string} reply
- * @returns {boolean} whether somebody waits for it
+ * @returns {boolean} whether a caller waits for it
  */
 function deliver(id, reply) {
   const settle = pending.get(id);
@@ -134,13 +134,13 @@ function deliver(id, reply) {
 function notifyListeners(batch) {
   for (let i = 0; i < batch.length; i += 2) {
     const id = /** @type {number} */ (batch[i]);
-    const said = /** @type {string} */ (batch[i + 1]);
-    if (id === 0) onMessage(said, answers);
-    else listeners.get(id)?.(said);
+    const message = /** @type {string} */ (batch[i + 1]);
+    if (id === 0) onMessage(message, answers);
+    else listeners.get(id)?.(message);
   }
 }
 
-/** Brings an answer to the native side, and takes the replies that follow from it. */
+/** Passes an answer to the native side, and takes the replies that follow from it. */
 const answers = {
   answer: (
     /** @type {number} */ question,
@@ -158,7 +158,7 @@ const answers = {
   },
 };
 
-/** Tells the native side what JavaScript's clocks show. */
+/** Tells the native side the time of JavaScript's clocks. */
 export function tellTime() {
   theBridge().setTime(Date.now(), performance.now());
 }
@@ -168,13 +168,14 @@ function takeReady() {
   theBridge().take();
 }
 
-/** Takes the replies that a call has left, as soon as its caller waits, and otherwise a moment later. */
+/** Takes the replies that a call has left: when its caller starts to wait, or else in the next microtask. */
 export function takeSoon() {
   if (!untaken) resolved.then(() => untaken && takeReady());
   untaken = true;
 }
 
 /**
+ * Calls `settle` with the reply that comes under this id. The process stays alive until then.
  * @param {number} id
  * @param {Settle} settle
  */
@@ -184,22 +185,22 @@ function expect(id, settle) {
   if (untaken) takeReady();
 }
 
-/** Whether an operation waits for a reply that another one may bring along. */
+/** Returns whether an operation waits for its reply, which the reply to another one may carry. */
 export function isAwaited() {
   return pending.size > 0;
 }
 
 /**
- * Delivers the reply for another operation that a reply may carry: `1id,reply`.
+ * Delivers the reply to another operation if this reply carries one: `1id,reply`.
  * @param {string} reply
  */
-export function takeAlong(reply) {
+export function deliverCarried(reply) {
   if (reply.length === 1 || reply.charCodeAt(0) !== YES) return;
   const comma = reply.indexOf(",");
   onReplies(Number(reply.slice(1, comma)), reply.slice(comma + 1));
 }
 
-/** Negative, because the ids of the native side are positive. */
+/** The last id that `stayAlive` used. Its ids are negative, because those of the native side are positive. */
 let lastStayId = 0;
 
 /**
@@ -225,7 +226,7 @@ export function stayAlive() {
  * @returns {string | Promise<string>}
  */
 export function answer(native, reply, signal, context) {
-  // Not an async function, because that would cost extra turns of the microtask queue.
+  // This is not an async function, because that would cost extra turns of the microtask queue.
   if (typeof reply === "string") return reply;
   if (signal === undefined) return settled(reply);
   return settledUnlessAborted(native, reply, signal, context);

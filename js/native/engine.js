@@ -1,5 +1,5 @@
-// Finds the engine of a backend. Every engine is the same Rust code, over a store or over a custom
-// backend. A native backend some of whose operations were replaced, by a spy or a mock, is a custom one.
+// Finds the engine of a backend. Every engine is the same Rust code, over a store or over a custom backend.
+// A native backend counts as a custom one if a spy or a mock has replaced some of its operations.
 
 import { checkBackend, backendError, LockError } from "../base/errors.js";
 import { FAILURE_REASON } from "../base/constants.js";
@@ -11,7 +11,7 @@ import { register, unregisterOnGc } from "./questions.js";
 /**
  * @typedef {object} Engine
  * @property {NativeBackend} native
- * @property {string | undefined} name of the kind of backend
+ * @property {string | undefined} name the kind of backend
  * @property {boolean} isNative whether the backend is one of this package, even if some of its
  *   operations were replaced
  * @property {Callers | undefined} callers of a backend that is asked in JavaScript
@@ -32,9 +32,9 @@ const own = new WeakMap();
  * @param {NativeBackend} native
  * @param {Operations} original
  */
-export function knowNative(backend, native, original) {
+export function registerNative(backend, native, original) {
   const { backend: name } = backend.capabilities;
-  const needsJavascript = native.isServedHere();
+  const needsJavascript = native.needsJavascript();
   const engine = { native, name, isNative: true, callers: undefined, needsJavascript };
   natives.set(backend, { engine, original });
 }
@@ -88,14 +88,14 @@ function ownEngine(backend, extends_, isNative) {
   return engine;
 }
 
-/** The callers for whom a custom backend is asked, and the locks that it granted. */
+/** A custom backend, the callers on whose behalf it is asked, and the locks that it has granted. */
 export class Callers {
   /** @type {WeakRef<any>} */
   #backend;
   /** @type {Map<number, AbortSignal>} */
   #signals = new Map();
   #last = 0;
-  /** By the id under which the native side asked for it.
+  /** The locks that it has granted, by the id under which the native side asked for each.
    * @type {Map<string, OwnGrant>} */
   #grants = new Map();
   /** @type {Map<number, AbortController>} */
@@ -189,7 +189,7 @@ export class Callers {
 }
 
 /**
- * Returns how an acquire asks for a share of the key. Nothing for an exclusive lock.
+ * Returns the options with which an acquire asks for a share of the key. Empty for an exclusive lock.
  * @param {number | null | undefined} limit null for any number of holders
  */
 function sharing(limit) {

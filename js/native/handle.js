@@ -1,7 +1,7 @@
 // A lock of a native backend: its release, its extension, and the result of acquire() with the methods of
 // a handle.
 
-import { BAD_TTL, invalidArgument, LockError } from "../base/errors.js";
+import { BAD_TTL, invalidArgument, LockError, RELEASED } from "../base/errors.js";
 import { Disposal } from "../base/handle.js";
 import { checkSignal } from "../base/signal.js";
 import { answer, listen, unlisten } from "./bridge.js";
@@ -12,7 +12,7 @@ import { isTraced, traced } from "./tracing.js";
 /** @typedef {import("./bridge.js").NativeBackend} NativeBackend */
 
 /**
- * Where a lock was acquired.
+ * The backend on which a lock was acquired.
  * @typedef {object} Origin
  * @property {NativeBackend} native
  * @property {BackendHooks} hooks
@@ -49,7 +49,7 @@ export async function extendLock(native, lockId, ttlMs, signal, onValid) {
   return readExtended(reply, { lockId }, onValid);
 }
 
-/** The state behind a handle: how its lock is released, and until when it is certainly held. */
+/** The state behind a handle, which releases its lock and knows until when it is certainly held. */
 class Granted extends Disposal {
   /**
    * @param {Origin} origin
@@ -61,7 +61,7 @@ class Granted extends Disposal {
     super(lockId, key, origin.hooks);
     this.native = origin.native;
     this.name = origin.name;
-    /** Until when the lock is certainly held, by the native side's clock. Parsed on first use.
+    /** The time until which the lock is certainly held, on the native side's clock. Parsed on first use.
      * @type {string | number} */
     this.validUntil = validUntil;
     /** @type {AbortController | undefined} */
@@ -71,7 +71,7 @@ class Granted extends Disposal {
 
   /** @param {AbortSignal} [signal] */
   releaseLock(signal) {
-    if (this.alarm !== 0) this.silence();
+    if (this.alarm !== 0) this.cancelAlarm();
     const { native, lockId, key } = this;
     if (!isTraced("release")) return releaseLock(native, lockId, key, signal);
     return traced("release", key, lockId, this.name, () =>
@@ -97,7 +97,7 @@ class Granted extends Disposal {
     return extendLock(this.native, this.lockId, ttlMs, signal, (validUntil) => {
       this.validUntil = validUntil;
       if (this.controller !== undefined) {
-        this.silence();
+        this.cancelAlarm();
         this.watch(this.controller);
       }
     });
@@ -117,8 +117,8 @@ class Granted extends Disposal {
     return new LockError(
       "LockLost",
       this.released === undefined
-        ? "The lock expired: somebody else may hold it now. Use a longer ttlMs, or extend it in time"
-        : "The lock was released",
+        ? "The lock expired: another holder may have it now. Use a longer ttlMs, or extend it in time"
+        : RELEASED,
     );
   }
 
@@ -130,7 +130,10 @@ class Granted extends Disposal {
     return this.controller.signal;
   }
 
-  /** @param {AbortController} controller */
+  /**
+   * Aborts the controller when the lock's time is over.
+   * @param {AbortController} controller
+   */
   watch(controller) {
     if (this.released !== undefined) return;
     if (!this.isHeld(0)) return controller.abort(this.lost());
@@ -141,16 +144,16 @@ class Granted extends Disposal {
     });
   }
 
-  silence() {
+  cancelAlarm() {
     unlisten(this.alarm);
     this.native.cancel(this.alarm);
   }
 }
 
 /**
- * The result. Its methods are own properties and do not depend on `this`, so it can be destructured or
- * spread. Only `signal`, which is created on first access, is not copied by a spread: an own getter
- * would cost more than the rest of the call.
+ * The result of an acquire() that was granted. Its methods are own properties and do not depend on `this`,
+ * so it can be destructured or spread. A spread does not copy `signal`, which is created on first access:
+ * an own getter would cost more than the rest of the call.
  */
 export class GrantedHandle {
   #granted;

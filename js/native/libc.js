@@ -15,7 +15,7 @@ const ELF = {
 const MAX_PROGRAM_HEADERS = 64;
 const MAX_PATH_BYTES = 4096;
 
-/** @returns {"gnu" | "musl" | undefined} undefined if it cannot be told */
+/** @returns {"gnu" | "musl" | undefined} undefined if it is unknown */
 export function libcOfProcess() {
   const { execPath } = process;
   // If a process was started through the linker (`ld-linux-x86-64.so.2 node …`), that is its executable.
@@ -51,7 +51,7 @@ export function linkerOf(executable) {
         .replace(/\0.*$/s, "");
     }
   } catch {
-    // It cannot be read, or is not an executable.
+    // The file cannot be read, or is not an executable.
   } finally {
     if (file !== undefined) closeSync(file);
   }
@@ -69,7 +69,7 @@ function read(file, length, position) {
   return bytes;
 }
 
-/** Takes some milliseconds. */
+/** Asks Node.js, which takes some milliseconds. */
 function libcByReport() {
   const report = /** @type {any} */ (process.report?.getReport());
   if (report?.header === undefined) return undefined;

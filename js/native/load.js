@@ -1,6 +1,6 @@
 // Finds and loads the native addon. It is loaded from the folder of this code, or from the package of the
 // platform as Node.js resolves it from there. It is never loaded from the working directory, where anybody
-// may have put a file. Any other place has to be named by SYNCGUARD_ADDON.
+// may have put a file. To load it from any other place, name the file in SYNCGUARD_ADDON.
 
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -44,7 +44,7 @@ function ownFile() {
     const file = name.startsWith("file:") ? fileURLToPath(name) : name;
     return isAbsolute(file) ? file : undefined;
   } catch {
-    return undefined; // a URL that names no file of this machine
+    return undefined; // The URL names no file of this machine.
   }
 }
 
@@ -57,7 +57,7 @@ function callSite() {
     const sites = /** @type {unknown} */ (new Error().stack);
     return Array.isArray(sites) ? sites[0] : undefined;
   } catch {
-    return undefined; // a program may have frozen Error
+    return undefined; // A program may have frozen Error.
   } finally {
     restore(prepareStackTrace, stackTraceLimit);
   }
@@ -72,6 +72,6 @@ function restore(prepareStackTrace, stackTraceLimit) {
     Error.stackTraceLimit = stackTraceLimit;
     Error.prepareStackTrace = prepareStackTrace;
   } catch {
-    // Frozen: nothing was changed either.
+    // Error is frozen, so nothing was changed either.
   }
 }

@@ -1,17 +1,17 @@
-// Messages of the native side that are no replies: what it needs JavaScript to do.
+// Handles messages of the native side that are not replies but requests to JavaScript.
 
 import { LONGEST_TIMER_MS } from "../base/config.js";
 import { forget } from "../base/thrown.js";
 import { ask, unregister } from "./questions.js";
 
 /**
- * How messages are answered.
+ * The functions that pass answers to the native side.
  * @typedef {object} Answers
  * @property {(question: number, ok: boolean, json: string) => void} answer
  * @property {(timer: number) => void} fire
  */
 
-/** Timers of the native side, for backends that use JavaScript's time.
+/** The timers of backends that use JavaScript's time, by the ids of the native side.
  * @type {Map<number, ReturnType<typeof setTimeout>>} */
 const timers = new Map();
 

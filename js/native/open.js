@@ -11,13 +11,13 @@ import { takeSoon, tellTime, theBridge } from "./bridge.js";
  * @param {string} kind
  * @param {object} config
  * @param {number} [target] the number under which a client of the user is asked
- * @param {string} [label] what its locks are stored with
+ * @param {string} [label] the label that is stored with its locks
  * @returns {NativeBackend}
  */
 export function openNative(kind, config, target = 0, label) {
   tellTime();
   const native = opened(addon().open(theBridge(), kind, JSON.stringify(config), target, label));
-  return native.isServedHere() ? servedHere(native) : native;
+  return native.needsJavascript() ? takingReplies(native) : native;
 }
 
 /**
@@ -28,7 +28,7 @@ export function openNative(kind, config, target = 0, label) {
  * @returns {NativeBackend}
  */
 export function openNativeOwn(target, canWatch, supportsSharing) {
-  return servedHere(opened(addon().openOwn(theBridge(), target, canWatch, supportsSharing)));
+  return takingReplies(opened(addon().openOwn(theBridge(), target, canWatch, supportsSharing)));
 }
 
 /**
@@ -41,12 +41,12 @@ function opened(native) {
 }
 
 /**
- * Returns the methods of a native backend that asks JavaScript, or uses its time. What a call leaves to be
- * done in JavaScript is done before its caller waits.
+ * Returns the methods of a native backend that asks JavaScript, or uses its time. Replies that a call leaves
+ * are taken before its caller waits.
  * @param {NativeBackend} native
  * @returns {NativeBackend}
  */
-function servedHere(native) {
+function takingReplies(native) {
   /** @type {any} */
   const served = {};
   const methods = Object.getOwnPropertyNames(Object.getPrototypeOf(native));

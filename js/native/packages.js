@@ -1,5 +1,6 @@
-// The variant for bundlers. It names no package, because most bundlers cannot pack an addon. All other
-// programs get a list that the build generates, which names the package of every platform in full.
+// Requires the packages of the platforms. This variant is for bundlers. It names no package, because most
+// bundlers cannot pack an addon. For all other programs the build generates a list that names the package
+// of every platform in full.
 
 /**
  * @param {string} platform

@@ -5,7 +5,7 @@ import { remember } from "../base/thrown.js";
 /** @import { LockErrorCode } from "../../index.js" */
 
 /**
- * Answers questions. What `answer` throws is an answer too: `describe` turns it into an error.
+ * An object that answers questions. If `answer` throws, `describe` makes an error of the thrown value.
  * @typedef {object} Respondent
  * @property {(question: any) => unknown} answer
  * @property {(thrown: unknown, question: any) => { code: LockErrorCode, message: string, outcomeUnknown?: boolean }} describe

@@ -7,7 +7,7 @@ import { failure } from "./results.js";
 
 /** @import { ExtendResult, LockErrorContext, ReleaseResult } from "../../index.js" */
 
-// First characters.
+// The first characters of replies.
 export const ACQUIRED = 0x41; // A lockId(22) fence(15) expiresAtMs , … (see `readGrant`)
 export const SHARED = 0x53; // S, like A, with the slot and a comma after the expiry
 export const SEVERAL = 0x4d; // M [json]
@@ -43,8 +43,8 @@ export function isGrant(reply) {
  */
 
 /**
- * Reads a grant, `A…` or `S…`. After the expiry follows, for a single acquire, until when it is valid;
- * for a hold, its number, the attempts made and the milliseconds waited.
+ * Reads a grant, `A…` or `S…`. The rest of a single acquire's grant is the time until which it is valid. The
+ * rest of a hold's grant is its number, the attempts made and the milliseconds waited.
  * @param {string} reply
  * @param {string} key
  */

@@ -1,4 +1,4 @@
-// Results of mutations and lookups.
+// Builds the results of releases, extensions and lookups.
 
 import { FAILURE_REASON, RAW_DATA } from "../base/constants.js";
 import { hashOf } from "./keys.js";
@@ -35,7 +35,7 @@ export function sanitizeLockInfo(raw, capabilities) {
     ...(raw.mode !== undefined && { mode: raw.mode }),
     ...(raw.slot !== undefined && { slot: raw.slot }),
     ...(raw.holders !== undefined && { holders: raw.holders }),
-    // Only if the holder has a label.
+    // There is no such field if the holder has no label.
     ...(raw.holderLabel !== undefined && { holderLabel: raw.holderLabel }),
   };
 }

@@ -1,4 +1,5 @@
-//! The operations of a backend, as a class for JavaScript. They are called now and then: [`calls`] has those that every lock makes.
+//! The operations of a backend, as a class for JavaScript. Operations that every lock needs are faster
+//! as plain functions: see [`calls`].
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -34,20 +35,20 @@ fn id_and_ttl(lock_id: &str, ttl_ms: f64) -> Result<(LockId, Ttl)> {
 
 #[napi]
 impl NativeBackend {
-    /// The calls that every lock makes: see [`calls`].
+    /// Returns the operations that every lock needs, as functions.
     #[napi(ts_return_type = "{
-    /** `sharing`: the limit of a shared lock; 0 for an exclusive one. */
+    /** Makes one attempt. `sharing` is the limit of a shared lock, and 0 for an exclusive one. */
     acquire(key: string, ttlMs: number, cancellable: boolean, sharing: number): Answer
-    /** With `key` a waiter of this process is woken. */
+    /** Releases the lock. If `key` is given, a waiter of this process is woken. */
     release(lockId: string, key: string | null): Answer
-    /** `caller`: see `AcquireRequest::caller`. */
+    /** Acquires the lock and holds it. For `caller`, see `AcquireRequest::caller`. */
     hold(key: string, ttlMs: number, wait: boolean, autoExtend: boolean, cancellable: boolean, caller: number, limits: Float64Array): Answer
     /** Returns for how many milliseconds the lock is certainly still held. Negative if it is not. */
     heldFor(number: number): number
-    /** Whether the grant reached its caller too late to be of use: 1 or 0. */
+    /** Returns 1 if the grant reached its caller too late to be of use, otherwise 0. */
     isLate(number: number): number
-    /** Releases the lock. Answers `!` if it is not certainly held any more, unless `knowsLoss`. With `takes` a waiter may be answered along with this, as `1id,reply`. */
-    endHold(number: number, takes: boolean, knowsLoss: boolean): Answer
+    /** Releases the lock. Unless `knowsLoss`, answers `!` if the lock is not certainly held any more. If `mayCarry`, the answer may also carry the reply to a waiter: `1id,reply`. */
+    endHold(number: number, mayCarry: boolean, knowsLoss: boolean): Answer
   }")]
     pub fn calls<'env>(&self, env: &'env Env) -> napi::Result<Object<'env>> {
         calls::bind(env, &self.0)
@@ -113,7 +114,7 @@ impl NativeBackend {
         self.call(reply::report, |client| async move { client.report().await })
     }
 
-    /// Whether waiters are notified of a release.
+    /// Returns whether waiters are notified of a release.
     #[napi]
     pub fn can_watch(&self) -> bool {
         Key::new("any").is_ok_and(|key| self.backend.watch(&key).is_some())
@@ -138,7 +139,7 @@ impl NativeBackend {
         let cancel = CancellationToken::new();
         self.outbox.queue.start(id, cancel.clone());
         let moment = Moment::after_start(milliseconds(at_ms));
-        self.here(|| {
+        self.in_turn(|| {
             let ringing = self.client.host().sleep_until(moment);
             self.client.host().spawn(Box::pin(async move {
                 cancel.run_until_cancelled(ringing).await;
@@ -148,26 +149,27 @@ impl NativeBackend {
         id as f64
     }
 
-    /// Lets the end of the process release what this backend holds, unless that needs JavaScript, which
-    /// has ended by then.
+    /// Releases the locks of this backend when the process ends, unless that needs JavaScript, which has
+    /// ended by then.
     #[napi]
     pub fn release_on_exit(&self) {
         self.held.release_on_exit();
-        if !self.taken_at_once {
+        if !self.needs_javascript {
             exit::register(&self.client);
         }
     }
 
-    /// Whether JavaScript has to take the replies that are ready after each call.
+    /// Returns whether the backend, or its clock, is JavaScript's. JavaScript then has to take the replies
+    /// that are ready after each call.
     #[napi]
-    pub fn is_served_here(&self) -> bool {
-        self.taken_at_once
+    pub fn needs_javascript(&self) -> bool {
+        self.needs_javascript
     }
 
     /// Cancels the operation. A lock that it acquires is released.
     #[napi]
     pub fn cancel(&self, id: f64) {
-        self.here(|| self.outbox.queue.cancel(id as u64));
+        self.in_turn(|| self.outbox.queue.cancel(id as u64));
     }
 
     /// Returns the SQL that `setup` runs. Null if the store needs none.

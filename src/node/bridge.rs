@@ -1,4 +1,4 @@
-//! The way back into JavaScript: one function in each context receives all replies that are ready.
+//! Delivers replies to JavaScript: one function of each context receives all replies that are ready.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,7 +26,8 @@ use super::runtime::runtime;
 use crate::error::Error;
 use crate::net::event_loop::EventLoop;
 
-/// One bridge for each JavaScript context: the main thread, a worker.
+/// The connection between one JavaScript context and the engine. The main thread and each worker have a
+/// context, and some test runners create more.
 #[napi]
 pub struct Bridge {
     id: u64,
@@ -90,26 +91,26 @@ impl Bridge {
         self.receipts.value()
     }
 
-    /// Brings the replies that are ready now, instead of after a wake-up.
+    /// Delivers the replies that are ready now, instead of after a wake-up.
     #[napi]
     pub fn take(&self) {
         // A panic must not unwind into Node.
         catch_panic(|| self.recipient.deliver(usize::MAX, CalledFrom::Callback));
     }
 
-    /// Sets what JavaScript's clocks show: Unix time, and a time that never goes back.
+    /// Sets the time of JavaScript's clocks: Unix time, and a time that never goes back.
     #[napi]
     pub fn set_time(&self, unix_ms: f64, steady_ms: f64) {
         self.host.set_time(unix_ms, steady_ms);
     }
 
-    /// Answers a question. `take` then brings the replies that follow from it.
+    /// Answers a question. `take` then delivers the replies that follow from it.
     #[napi]
     pub fn answer(&self, question: f64, ok: bool, json: String) {
         self.turn(|| self.questions.answer(question as u64, ok, &json));
     }
 
-    /// Reports that a timer of the host has run out. `take` then brings the replies that follow from it.
+    /// Reports that a timer of the host has fired. `take` then delivers the replies that follow from it.
     #[napi]
     pub fn fire(&self, timer: f64) {
         self.turn(|| self.host.fire(timer as u64));
@@ -121,7 +122,8 @@ impl Bridge {
     }
 }
 
-/// Dropped when the context has ended: nobody answers questions, no timer runs out, no reply is taken.
+/// Runs when the context has ended. From then on no question is answered, no timer fires, and no reply is
+/// taken.
 impl Drop for Bridge {
     fn drop(&mut self) {
         self.questions.end();
@@ -135,32 +137,33 @@ impl Drop for Bridge {
 }
 
 thread_local! {
-    /// By the id of their bridge, which removes its own. If the process exits without that, the rest must
-    /// not be dropped: its environment may be gone.
+    /// The recipients by the id of their bridge, which removes its own. Recipients that are left when the
+    /// process exits must not be dropped, because their environment may be gone.
     static RECIPIENTS: RefCell<ManuallyDrop<BTreeMap<u64, Rc<Recipient>>>> =
         const { RefCell::new(ManuallyDrop::new(BTreeMap::new())) };
 }
 
-/// Brings the replies that are ready to the bridge with this id, if it still exists. For callbacks of
-/// N-API.
-pub(super) fn bring(id: u64) {
+/// Delivers the replies that are ready to the bridge with this id, if it still exists. Callbacks of N-API
+/// call this.
+pub(super) fn deliver(id: u64) {
     let recipient = RECIPIENTS.with_borrow(|recipients| recipients.get(&id).cloned());
     let Some(recipient) = recipient else { return };
     // A panic must not unwind into Node.
-    let brought = catch_panic(|| {
+    let delivered = catch_panic(|| {
         #[cfg(unix)]
         event_loop::serve(id);
-        // Not more locks than JavaScript can confirm.
+        // At most as many locks as JavaScript can confirm.
         recipient.deliver(ROOM, CalledFrom::Callback);
     });
     let outbox = &recipient.outbox;
-    if brought.is_none() || outbox.queue.len() > 0 {
+    if delivered.is_none() || outbox.queue.len() > 0 {
         outbox.wake();
     }
 }
 
-/// How many replies a call passes. Arguments are far cheaper to pass than an array.
-const AT_ONCE: usize = 64;
+/// How many replies one call of the JavaScript function passes. They are passed as arguments, which are far
+/// cheaper than an array.
+const MAX_REPLIES_PER_CALL: usize = 64;
 
 /// Where JavaScript is called from.
 #[derive(Clone, Copy)]
@@ -173,13 +176,12 @@ pub(super) enum CalledFrom {
     Callback,
 }
 
-/// The JavaScript function that receives replies. It stays on the thread of its environment: raw pointers are
-/// not sent.
+/// The JavaScript function that receives replies. Its raw pointers keep it on the thread of its environment.
 pub(super) struct Recipient {
     env: sys::napi_env,
-    /// Weak, because it would keep its whole JavaScript context alive otherwise. A process may have many
-    /// of them, one after the other: Jest has one for each test file. JavaScript keeps the function while
-    /// it waits for a reply.
+    /// A weak reference. A strong one would keep the whole JavaScript context alive, and a process may
+    /// have many contexts, one after the other: Jest has one for each test file. JavaScript keeps the
+    /// function while it waits for a reply.
     function: sys::napi_ref,
     pub outbox: Arc<Outbox>,
 }
@@ -190,7 +192,7 @@ impl Recipient {
     /// on this thread, before the environment ends.
     pub unsafe fn new(env: Env, function: sys::napi_value, outbox: Arc<Outbox>) -> Option<Self> {
         let (env, mut reference) = (env.raw(), ptr::null_mut());
-        // SAFETY: by the caller.
+        // SAFETY: as the caller guarantees.
         let status = unsafe { sys::napi_create_reference(env, function, 0, &raw mut reference) };
         (status == Status::napi_ok).then_some(Self {
             env,
@@ -199,13 +201,13 @@ impl Recipient {
         })
     }
 
-    /// Calls the function with the oldest replies that are ready. If the environment takes no more, the
-    /// rest stays in the outbox, for [`Outbox::end`].
-    pub fn deliver(&self, most: usize, from: CalledFrom) {
-        let mut left = most;
+    /// Calls the function with the oldest replies that are ready, at most `limit` of them. If the
+    /// environment is ending and takes no more, the rest stays in the outbox for [`Outbox::end`].
+    pub fn deliver(&self, limit: usize, from: CalledFrom) {
+        let mut left = limit;
         while left > 0 {
             self.outbox.read_receipts();
-            let ready = self.outbox.queue.take(left.min(AT_ONCE));
+            let ready = self.outbox.queue.take(left.min(MAX_REPLIES_PER_CALL));
             left -= ready.len();
             if ready.is_empty() || !self.call(ready, from) {
                 return;
@@ -213,7 +215,7 @@ impl Recipient {
         }
     }
 
-    /// Whether the environment can be called again.
+    /// Calls the function with these replies. Returns whether the environment can be called again.
     fn call(&self, ready: Vec<(u64, Reply)>, from: CalledFrom) -> bool {
         let Some(_scope) = Scope::open(self.env) else {
             return false;
@@ -255,8 +257,8 @@ impl Recipient {
         (!function.is_null() && !global.is_null()).then_some((function, global))
     }
 
-    /// Makes the arguments for a reply. If the text cannot be passed, the caller gets an error: it would
-    /// wait for ever otherwise.
+    /// Makes the arguments for a reply. If its text cannot be passed, the caller gets an error, because it
+    /// would otherwise wait for ever.
     fn values(&self, id: u64, reply: Reply) -> Option<[sys::napi_value; 2]> {
         let env = self.env;
         // SAFETY: the environment lives and a scope is open, by `call`.

@@ -1,6 +1,6 @@
-//! The calls that every lock makes, as plain functions. A method of a class looks its object up and
-//! guards it, which takes longer than to acquire a lock in memory. Most of the remaining time goes into
-//! fetching arguments, so strings are read in one go.
+//! The operations that every lock needs, as plain functions for JavaScript. A method of a class looks its
+//! object up and guards it, which takes longer than to acquire a lock in memory. Most of the remaining
+//! time goes into fetching arguments, so a string is read with a single call of N-API.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -69,24 +69,16 @@ impl Operations {
                     caller: 0,
                 };
                 let settled = Arc::clone(&client).acquire(lock, cancel).await;
-                let reply = match settled.result {
-                    Ok(Some(grant)) => {
-                        let text = reply::acquired(&grant);
-                        Reply::from(text).or_else(move || client.disown(grant.lock_id, &key, ttl))
-                    }
-                    Ok(None) => reply::locked().into(),
-                    Err(error) => error.into(),
-                };
-                Outcome {
-                    reply,
-                    undo: settled.undo,
-                }
+                Outcome::of(settled, |grant| {
+                    let text = reply::acquired(&grant);
+                    Reply::from(text).or_else(move || client.disown(grant.lock_id, &key, ttl))
+                })
             };
             self.start_single(operation, token)
         })
     }
 
-    /// With `key` a waiter of this process is woken.
+    /// Releases the lock. If `key` is given, a waiter of this process is woken.
     pub fn release(&self, lock_id: &str, key: Option<&str>) -> Answer {
         checked(LockId::parse(lock_id), |lock_id| {
             let key = key.and_then(|key| Key::new(key).ok());
@@ -97,7 +89,7 @@ impl Operations {
     }
 }
 
-/// Reads the limit of a shared lock. Less than 1 or not a number: the lock is exclusive.
+/// Reads the limit of a shared lock. The lock is exclusive if the limit is less than 1 or not a number.
 pub(super) fn access(limit: f64) -> Access {
     if limit >= 1.0 {
         // The cast saturates: infinity becomes `UNLIMITED`.
@@ -130,8 +122,8 @@ pub(super) fn bind<'env>(env: &'env Env, backend: &Arc<Operations>) -> napi::Res
 fn function<'env>(env: &'env Env, name: &str, bound: Bound) -> napi::Result<Unknown<'env>> {
     let (env, mut function) = (env.raw(), ptr::null_mut());
     let bound = Box::into_raw(Box::new(bound)).cast::<c_void>();
-    // SAFETY: the environment calls us. `bound` is there for as long as the function is: its
-    // finalizer alone frees it, or we do, when there is none.
+    // SAFETY: the environment calls us. `bound` lives as long as the function: only the finalizer frees
+    // it, or we do if the finalizer could not be added.
     unsafe {
         let made = sys::napi_create_function(
             env,
@@ -164,8 +156,8 @@ unsafe extern "C" fn free(_env: sys::napi_env, bound: *mut c_void, _hint: *mut c
 unsafe extern "C" fn invoke(env: sys::napi_env, info: sys::napi_callback_info) -> sys::napi_value {
     let (mut values, mut count) = ([ptr::null_mut(); MAX_ARGUMENTS], MAX_ARGUMENTS);
     let (this, mut bound) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: JavaScript calls us with these two now. `values` has room for `count`, and N-API fills
-    // in `undefined` for what was not given.
+    // SAFETY: JavaScript calls us with `env` and `info` now. `values` has room for `count` arguments, and
+    // N-API fills in `undefined` for arguments that were not given.
     let status = unsafe {
         sys::napi_get_cb_info(
             env,
@@ -203,7 +195,7 @@ const MAX_ARGUMENTS: usize = 7;
 /// The size of the buffer on the stack, into which every key and lockId fits. A longer string is read
 /// into the heap.
 const BUFFER_BYTES: usize = 640;
-/// The longest character. N-API leaves out a last character that does not fit into the buffer.
+/// The length of the longest character. N-API leaves out a last character that does not fit.
 const MAX_CHARACTER_BYTES: usize = 4;
 
 /// The arguments of a call. JavaScript has checked their types.
@@ -212,9 +204,9 @@ struct Arguments {
     values: [sys::napi_value; MAX_ARGUMENTS],
 }
 
-// SAFETY of the blocks below: an `Arguments` is there only during the call that it is made for, in
-// which `env` is alive and its values are in scope. N-API says so when a value has another type, and
-// writes nothing then.
+// SAFETY of the blocks below: an `Arguments` exists only during the call that it is made for, in which
+// `env` is alive and its values are in scope. If a value has another type, N-API returns an error and
+// writes nothing.
 impl Arguments {
     fn number(&self, index: usize) -> f64 {
         let mut number = f64::NAN;
@@ -240,7 +232,7 @@ impl Arguments {
     fn text(&self, index: usize, then: impl FnOnce(&str) -> Answer) -> Answer {
         let value = self.values[index];
         let (mut buffer, mut length) = ([MaybeUninit::<u8>::uninit(); BUFFER_BYTES], 0);
-        // SAFETY: see above; the buffer is as long as is said.
+        // SAFETY: see above. The buffer has the length that is passed.
         let status = unsafe {
             let start = buffer.as_mut_ptr().cast();
             sys::napi_get_value_string_utf8(self.env, value, start, BUFFER_BYTES, &raw mut length)
@@ -250,7 +242,7 @@ impl Arguments {
         }
         // N-API writes a zero at the end.
         if length + MAX_CHARACTER_BYTES < BUFFER_BYTES {
-            // SAFETY: N-API has written so many bytes.
+            // SAFETY: N-API has written `length` bytes.
             let bytes = unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast(), length) };
             return std::str::from_utf8(bytes).map_or_else(|_| not_text(), then);
         }
@@ -261,7 +253,7 @@ impl Arguments {
         }
     }
 
-    /// Reads the numbers of a `Float64Array`. Numbers that are missing are infinite.
+    /// Reads the numbers of a `Float64Array`. Missing numbers become infinite.
     fn numbers<const COUNT: usize>(&self, index: usize) -> [f64; COUNT] {
         let (mut kind, mut length, mut start) = (0, 0, ptr::null_mut());
         // SAFETY: see above.
@@ -279,8 +271,8 @@ impl Arguments {
         let found = status == sys::Status::napi_ok && kind == sys::TypedarrayType::float64_array;
         let mut numbers = [f64::INFINITY; COUNT];
         if found && !start.is_null() {
-            // SAFETY: so many numbers are there, aligned, and JavaScript, which could change them, runs
-            // only after this call.
+            // SAFETY: the array has `length` aligned numbers. JavaScript could change them, but runs only
+            // after this call.
             let given = unsafe { std::slice::from_raw_parts(start.cast::<f64>(), length) };
             for (number, given) in numbers.iter_mut().zip(given) {
                 *number = *given;

@@ -1,5 +1,5 @@
-//! A JavaScript environment: the main thread's, or a worker's. Locks end with it, and not with the
-//! JavaScript objects, which may be collected while a lock is held.
+//! A JavaScript environment: the main thread's, or a worker's. Locks end with their environment and not
+//! with the JavaScript objects, which may be garbage collected while a lock is held.
 
 use parking_lot::Mutex;
 use std::cell::RefCell;
@@ -27,7 +27,7 @@ type Wake = ThreadsafeFunction<u64, (), (), napi::Status, false, true>;
 struct State {
     has_ended: bool,
     last: u64,
-    /// Locks whose backend JavaScript has lost. They keep their client alive, with its heartbeats and
+    /// Locks whose backend was garbage collected. They keep their client alive, with its heartbeats and
     /// connections, until they end.
     adopted: FastMap<u64, Arc<Held>>,
 }
@@ -47,11 +47,11 @@ impl Environment {
             wake: wake_up(env)?,
         });
         let hook = Arc::into_raw(Arc::clone(&current)).cast_mut().cast();
-        // SAFETY: the environment lives, as it calls us. It calls the hook once, which takes the
-        // reference.
+        // SAFETY: the environment is alive, because it calls us. It calls the hook once, and the hook
+        // takes over the reference.
         let status = unsafe { sys::napi_add_env_cleanup_hook(env.raw(), Some(on_end), hook) };
         if status != sys::Status::napi_ok {
-            // SAFETY: the hook was not registered, so nobody else has the reference.
+            // SAFETY: the hook was not registered, so nothing else has the reference.
             drop(unsafe { Arc::from_raw(hook.cast::<Self>().cast_const()) });
             let reason = "The end of the environment cannot be observed";
             return Err(napi::Error::from_reason(reason));
@@ -60,9 +60,9 @@ impl Environment {
         Ok(current)
     }
 
-    /// Has the replies of this bridge brought to JavaScript, on its thread.
+    /// Wakes the JavaScript thread, which then delivers the replies of this bridge.
     pub fn wake(&self, bridge: u64) {
-        // This fails only while the environment is torn down, when nobody waits any more.
+        // This fails only while the environment is torn down. Nobody waits for replies then.
         let mode = ThreadsafeFunctionCallMode::NonBlocking;
         self.wake.call(bridge, mode);
     }
@@ -71,9 +71,9 @@ impl Environment {
         self.state.lock().has_ended
     }
 
-    /// Keeps these locks until they end, or until the environment does.
+    /// Keeps these locks alive until they end, or until the environment does.
     pub fn adopt(self: &Arc<Self>, held: &Arc<Held>) {
-        // Without the runtime there are no locks.
+        // Without the runtime no lock can have been acquired.
         let Ok(runtime) = runtime() else { return };
         let mut state = self.state.lock();
         if state.has_ended {
@@ -102,20 +102,20 @@ impl Environment {
     }
 }
 
-/// One function for all contexts of the environment, because it keeps the context alive that created
-/// it: Node.js attaches the state of `AsyncLocalStorage` to it. It is weak, so that an idle backend does
-/// not keep the process alive.
+/// Creates the function that wakes the JavaScript thread. All contexts of the environment share one,
+/// because it keeps the context alive that created it: Node.js attaches the state of `AsyncLocalStorage`
+/// to it. It is weak, so that an idle backend does not keep the process alive.
 fn wake_up(env: Env) -> napi::Result<Wake> {
     env.create_function::<(), ()>("wake", nothing)?
         .build_threadsafe_function::<u64>()
         .weak::<true>()
         .build_callback(|call| {
-            bridge::bring(call.value);
+            bridge::deliver(call.value);
             Ok(())
         })
 }
 
-/// Called in place of a JavaScript function.
+/// The JavaScript function that a threadsafe function must have. It is never called for its effect.
 unsafe extern "C" fn nothing(_: sys::napi_env, _: sys::napi_callback_info) -> sys::napi_value {
     ptr::null_mut()
 }

@@ -22,18 +22,18 @@ use super::runtime::runtime;
 use super::uv::{self, Poll};
 use crate::net::event_loop::{Event, EventLoop, Interest, Watched};
 
-/// The part that any thread may use.
+/// The part of an event loop that any thread may use.
 struct NodeLoop {
     thread: ThreadId,
     outbox: Arc<Outbox>,
     gathering: AtomicBool,
     nudged: AtomicBool,
-    /// Sockets that are to be watched. None if the loop has ended.
+    /// Sockets that the loop has yet to watch. None if the loop has ended.
     incoming: Mutex<Option<Vec<Arc<dyn Watched>>>>,
 }
 
-/// The part that stays on the loop's thread. Every handle of libuv keeps a reference to it, so it is dropped
-/// with the last handle.
+/// The part of an event loop that stays on its thread. Every handle of libuv keeps a reference to it, so it
+/// is dropped with the last handle.
 struct Local {
     shared: Arc<NodeLoop>,
     runtime: Handle,
@@ -119,8 +119,8 @@ impl Local {
         let local = Rc::clone(self);
         let on_event = move |event| local.on_event(id, event);
         let poll = socket.socket().and_then(|stream| {
-            // SAFETY: the loop is the one of this thread's environment, which does not end before
-            // `_hook` is dropped: not before the last `on_event`, by the `Local` in it.
+            // SAFETY: the loop is that of this thread's environment, which does not end before `_hook` is
+            // dropped. The `Local` in each `on_event` keeps the hook until the last of them is dropped.
             unsafe { Poll::new(self.uv_loop, stream, on_event) }
         });
         match poll {
@@ -136,7 +136,7 @@ impl Local {
         let served = catch_panic(|| {
             self.turn(|| self.serve_socket(id, event));
             let ready = self.replies_ready();
-            // The next request of a single caller need not wait for others.
+            // If only one caller is answered, its next request need not wait for others.
             let gathering = ready > 1;
             self.shared.gathering.store(gathering, Ordering::Relaxed);
             self.deliver(ready);
@@ -148,7 +148,7 @@ impl Local {
         });
         if served.is_none() {
             self.shared.gathering.store(false, Ordering::Relaxed);
-            // Replies may be ready that JavaScript was not notified of.
+            // JavaScript may not have been notified of all replies that are ready.
             self.shared.outbox.wake();
         }
     }
@@ -157,13 +157,13 @@ impl Local {
         self.shared.outbox.queue.len()
     }
 
-    /// Delivers so many replies, and not those that come in the meantime, so that other callbacks get their
-    /// turn.
+    /// Delivers the first `ready` replies. Replies that arrive in the meantime have to wait, so that other
+    /// callbacks of the event loop get their turn.
     fn deliver(&self, ready: usize) {
         let outbox = &self.shared.outbox;
         self.recipient.deliver(ready, CalledFrom::EventLoop);
-        // A reply of another thread that came after the count and before the delivery caused no wake-up,
-        // because the replies before it were about to be taken.
+        // A reply that another thread added between the count and the delivery caused no wake-up, because
+        // the replies before it were about to be taken.
         if outbox.queue.has_unannounced() {
             outbox.wake();
         }
@@ -212,7 +212,7 @@ impl Local {
         // Dropping them closes their handles.
         let watches = self.watches.take();
         let watched = watches.values().map(|watch| &watch.socket);
-        // In a turn, because this thread will not serve wake-ups any more.
+        // In a turn, because this thread no longer serves wake-ups.
         self.turn(|| {
             for socket in incoming.iter().chain(watched) {
                 catch_panic(|| socket.close());
@@ -228,9 +228,9 @@ struct CleanupHook(sys::napi_async_cleanup_hook_handle);
 impl CleanupHook {
     fn new(env: Env, id: u64) -> Option<Self> {
         let mut handle = ptr::null_mut();
-        // A number and not a pointer, so that nothing has to be freed if the hook is never called.
+        // This is a number and not a pointer, so that nothing has to be freed if the hook is never called.
         let id = ptr::without_provenance_mut(usize::try_from(id).ok()?);
-        // SAFETY: the environment lives, as it calls us.
+        // SAFETY: the environment is alive, because it calls us.
         let status = unsafe {
             sys::napi_add_async_cleanup_hook(env.raw(), Some(on_end), id, &raw mut handle)
         };

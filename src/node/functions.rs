@@ -1,4 +1,4 @@
-//! Functions without a backend.
+//! Functions that need no backend.
 
 use napi_derive::napi;
 

@@ -1,4 +1,4 @@
-//! Waiting for a lock and holding it, as JavaScript calls it. JavaScript refers to a hold by its number.
+//! Waits for locks and holds them, for JavaScript, which refers to a hold by its number.
 
 use parking_lot::Mutex;
 use std::collections::hash_map::Entry;
@@ -27,9 +27,9 @@ use crate::map::FastMap;
 /// The locks of one backend that JavaScript holds.
 pub(super) struct Held {
     client: Arc<Client>,
-    /// Whether the end of the environment releases them.
+    /// Whether the locks are released when the environment ends.
     releases_on_exit: AtomicBool,
-    /// By their numbers.
+    /// The holds by their numbers.
     holds: Mutex<FastMap<u64, Arc<Hold>>>,
 }
 
@@ -50,11 +50,42 @@ impl Held {
         self.holds.lock().remove(&number)
     }
 
+    /// Gives the hold a number, and makes the reply. The lock is released if JavaScript does not confirm it.
+    fn hand_over(self: &Arc<Self>, hold: Arc<Hold>, outbox: &Outbox) -> Reply {
+        let number = outbox.next_id();
+        let text = reply::held(&hold, number);
+        self.holds.lock().insert(number, hold);
+        let held = Arc::clone(self);
+        Reply::from(text).or_else(move || held.abandon(number))
+    }
+
+    /// Does the same for the holds of several keys.
+    fn hand_over_several(self: &Arc<Self>, holds: Vec<Arc<Hold>>, outbox: &Outbox) -> Reply {
+        let holds = holds.into_iter();
+        let numbered: Vec<_> = holds.map(|hold| (outbox.next_id(), hold)).collect();
+        let text = reply::held_several(&numbered);
+        let numbers: Vec<_> = numbered.iter().map(|(number, _)| *number).collect();
+        self.holds.lock().extend(numbered);
+        let held = Arc::clone(self);
+        Reply::from(text).or_else(move || {
+            for number in numbers {
+                held.abandon(number);
+            }
+        })
+    }
+
+    fn abandon(&self, number: u64) {
+        if let Some(hold) = self.remove(number) {
+            drop(self.client.abandon(&hold));
+        }
+    }
+
     pub fn release_on_exit(&self) {
         self.releases_on_exit.store(true, Ordering::Relaxed);
     }
 
-    /// Releases all of them in the background, or leaves them to their TTL if the user wants that.
+    /// Releases all locks in the background, or leaves them to expire if the backend's option
+    /// `releaseOnExit` is false.
     pub fn end_all(&self) {
         let holds = std::mem::take(&mut *self.holds.lock());
         for hold in holds.into_values() {
@@ -70,7 +101,7 @@ impl Held {
         }
     }
 
-    /// Waits until none of them is held any more.
+    /// Waits until each of the holds has ended or its lock is no longer certainly held.
     pub async fn until_not_held(&self) {
         let holds: Vec<_> = self.holds.lock().values().cloned().collect();
         for hold in holds {
@@ -79,21 +110,22 @@ impl Held {
     }
 }
 
-/// Dropped when JavaScript has lost the backend: its objects were collected, or the environment ends.
+/// Runs when JavaScript no longer has the backend: its objects were garbage collected, or the environment
+/// has ended.
 impl Drop for Operations {
     fn drop(&mut self) {
-        if self.environment.has_ended() || !self.is_shared {
-            // Nobody else can see the locks of a backend that is not shared.
+        if self.environment.has_ended() || self.is_private {
             self.held.end_all();
-        } else if !self.taken_at_once && !self.held.holds.lock().is_empty() {
+        } else if !self.needs_javascript && !self.held.holds.lock().is_empty() {
             self.environment.adopt(&self.held);
         }
-        // `js/lock/held.js` keeps the locks that only JavaScript can extend or release.
+        // Locks that only JavaScript can extend or release are kept alive by `js/lock/held.js`.
     }
 }
 
-/// `[maxRetries, retryDelayMs, exponential, jitter, timeoutMs, maxDelayMs, maxHoldMs, minHoldMs,
-/// sharing]`; Infinity stands for no limit. `sharing`: see [`access`]. `jitter`: 0 none, 1 equal, 2 full. The defaults are JavaScript's.
+/// The limits of a wait and of a hold, as `js/lock/config.js` writes them: `[maxRetries, retryDelayMs,
+/// exponential, jitter, timeoutMs, maxDelayMs, maxHoldMs, minHoldMs, sharing]`. Infinity stands for no
+/// limit. `jitter` is 0 for none, 1 for equal and 2 for full. For `sharing`, see [`access`].
 pub(super) type Limits = [f64; 9];
 
 fn wait_policy(limits: Limits) -> WaitPolicy {
@@ -144,60 +176,6 @@ fn limit(ms: f64) -> Option<Duration> {
     ms.is_finite().then(|| milliseconds(ms))
 }
 
-/// Numbers the hold that a wait ended with, and makes the reply.
-fn outcome(settled: Settled<Option<Arc<Hold>>>, held: &Arc<Held>, outbox: &Outbox) -> Outcome {
-    let reply = match settled.result {
-        Ok(Some(hold)) => {
-            let number = outbox.next_id();
-            let text = reply::held(&hold, number);
-            held.holds.lock().insert(number, hold);
-            let held = Arc::clone(held);
-            Reply::from(text).or_else(move || {
-                if let Some(hold) = held.remove(number) {
-                    drop(held.client.abandon(&hold));
-                }
-            })
-        }
-        Ok(None) => reply::locked().into(),
-        Err(error) => error.into(),
-    };
-    Outcome {
-        reply,
-        undo: settled.undo,
-    }
-}
-
-/// Numbers the holds that a wait for several keys ended with, and makes the reply.
-fn outcome_of_several(
-    settled: Settled<Option<Vec<Arc<Hold>>>>,
-    held: &Arc<Held>,
-    outbox: &Outbox,
-) -> Outcome {
-    let reply = match settled.result {
-        Ok(Some(holds)) => {
-            let numbered: Vec<_> = holds
-                .into_iter()
-                .map(|hold| (outbox.next_id(), hold))
-                .collect();
-            let text = reply::held_together(&numbered);
-            let numbers: Vec<_> = numbered.iter().map(|(number, _)| *number).collect();
-            held.holds.lock().extend(numbered);
-            let held = Arc::clone(held);
-            Reply::from(text).or_else(move || {
-                for hold in numbers.into_iter().filter_map(|number| held.remove(number)) {
-                    drop(held.client.abandon(&hold));
-                }
-            })
-        }
-        Ok(None) => reply::locked().into(),
-        Err(error) => error.into(),
-    };
-    Outcome {
-        reply,
-        undo: settled.undo,
-    }
-}
-
 fn keys_and_ttl(keys: &str, ttl_ms: f64) -> Result<(Vec<Key>, Ttl)> {
     let keys: Vec<String> = serde_json::from_str(keys)
         .map_err(|_| Error::invalid_argument("keys must be an array of strings"))?;
@@ -206,31 +184,21 @@ fn keys_and_ttl(keys: &str, ttl_ms: f64) -> Result<(Vec<Key>, Ttl)> {
 }
 
 impl Operations {
-    fn start_hold(
+    /// Starts a wait. `hand_over` makes the reply with what was acquired.
+    fn start_hold<T: 'static>(
         &self,
-        holding: impl Future<Output = Settled<Option<Arc<Hold>>>> + Send + 'static,
+        holding: impl Future<Output = Settled<Option<T>>> + Send + 'static,
+        hand_over: fn(&Arc<Held>, T, &Outbox) -> Reply,
         cancel: Option<CancellationToken>,
     ) -> Answer {
         let (held, outbox) = (Arc::clone(&self.held), Arc::clone(&self.outbox));
         self.start(
-            async move { outcome(holding.await, &held, &outbox) },
+            async move { Outcome::of(holding.await, |it| hand_over(&held, it, &outbox)) },
             cancel,
         )
     }
 
-    fn start_several(
-        &self,
-        holding: impl Future<Output = Settled<Option<Vec<Arc<Hold>>>>> + Send + 'static,
-        cancel: Option<CancellationToken>,
-    ) -> Answer {
-        let (held, outbox) = (Arc::clone(&self.held), Arc::clone(&self.outbox));
-        self.start(
-            async move { outcome_of_several(holding.await, &held, &outbox) },
-            cancel,
-        )
-    }
-
-    /// `caller`: see `AcquireRequest::caller`.
+    /// Acquires the lock and holds it. For `caller`, see `AcquireRequest::caller`.
     #[allow(
         clippy::too_many_arguments,
         reason = "positional arguments are the cheapest crossing"
@@ -256,13 +224,14 @@ impl Operations {
             };
             let cancel = cancellable.then(CancellationToken::new);
             let holding = Arc::clone(&self.client).hold(request, cancel.clone());
-            self.start_hold(holding, cancel)
+            self.start_hold(holding, Held::hand_over, cancel)
         })
     }
 
-    /// Releases the lock. Unless `knows_loss`, only while the lock is certainly held. With `takes` a
-    /// waiter may be answered along with this, without a wake-up of the event loop.
-    pub fn end_hold(&self, number: f64, takes: bool, knows_loss: bool) -> Answer {
+    /// Releases the lock. Unless `knows_loss`, this is refused if the lock is no longer certainly held. If
+    /// `may_carry`, the answer may carry the reply to the next waiter, which saves a wake-up of the event
+    /// loop.
+    pub fn end_hold(&self, number: f64, may_carry: bool, knows_loss: bool) -> Answer {
         let hold = match self.held.holds.lock().entry(number as u64) {
             Entry::Vacant(_) => return Either::A(reply::boolean(false)),
             Entry::Occupied(hold) => {
@@ -278,14 +247,14 @@ impl Operations {
             self.poll_once(self.outside_of_single(), ending, None)
         });
         if let Either::A(released) = &mut answer
-            && takes
+            && may_carry
             && released == reply::DONE
             && let Some((id, reply)) = self.outbox.queue.take_single()
         {
             let other = self.outbox.hand_over(id, reply);
             reply::append(released, id, &other);
         }
-        self.bring_replies();
+        self.wake_for_replies();
         answer
     }
 
@@ -298,7 +267,7 @@ impl Operations {
         left.map_or(-1.0, |left| left.as_secs_f64() * 1000.0)
     }
 
-    /// Whether the grant reached its caller too late to be of use.
+    /// Returns whether the grant reached its caller too late to be of use.
     pub fn is_late(&self, number: f64) -> bool {
         self.held
             .get(number)
@@ -316,7 +285,7 @@ impl NativeBackend {
         };
         let cancel = cancellable.then(CancellationToken::new);
         let holding = Arc::clone(&self.client).hold_again(hold, caller as u64, cancel.clone());
-        self.start_hold(holding, cancel)
+        self.start_hold(holding, Held::hand_over, cancel)
     }
 
     /// Waits for several keys, given as a JSON array, and holds all of them.
@@ -348,7 +317,7 @@ impl NativeBackend {
             let request = SeveralRequest::new(keys, access, policy, wait, caller as u64);
             let cancel = cancellable.then(CancellationToken::new);
             let holding = Arc::clone(&self.client).hold_several(request, cancel.clone());
-            self.start_several(holding, cancel)
+            self.start_hold(holding, Held::hand_over_several, cancel)
         })
     }
 
@@ -360,7 +329,7 @@ impl NativeBackend {
         let cancel = cancellable.then(CancellationToken::new);
         let client = Arc::clone(&self.client);
         let holding = client.hold_several_again(holds.collect(), caller as u64, cancel.clone());
-        self.start_several(holding, cancel)
+        self.start_hold(holding, Held::hand_over_several, cancel)
     }
 
     /// Releases a lock that nobody ever used.
@@ -391,10 +360,10 @@ impl NativeBackend {
         Some(reply::error(&lost))
     }
 
-    /// Sends a reply under the hold's number when the lock is lost (an error). With `beats` also after
-    /// each heartbeat: `B`, with an error if it failed.
+    /// Sends an error reply under the hold's number when the lock is lost. If `with_heartbeats`, also
+    /// sends `B` after each heartbeat, followed by an error if it failed.
     #[napi]
-    pub fn listen_hold(&self, number: f64, beats: bool) {
+    pub fn listen_hold(&self, number: f64, with_heartbeats: bool) {
         let Some(hold) = self.held.get(number) else {
             return;
         };
@@ -402,12 +371,12 @@ impl NativeBackend {
         let outbox = Arc::clone(&self.outbox);
         let listener = Box::new(move |event: HoldEvent<'_>| match event {
             HoldEvent::Lost(error) => outbox.post(number, error.clone().into()),
-            HoldEvent::Heartbeat(_) if !beats => {}
+            HoldEvent::Heartbeat(_) if !with_heartbeats => {}
             HoldEvent::Heartbeat(Ok(())) => outbox.post(number, "B".to_owned().into()),
             HoldEvent::Heartbeat(Err(error)) => {
                 outbox.post(number, format!("B{}", reply::error(error)).into());
             }
         });
-        self.here(|| self.client.listen(&hold, listener));
+        self.in_turn(|| self.client.listen(&hold, listener));
     }
 }

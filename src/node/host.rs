@@ -1,5 +1,5 @@
-//! JavaScript as the engine's host: its clocks and timers. If a test replaces them with fake ones, these
-//! drive waits, heartbeats and expiry. All work is done on the JavaScript thread.
+//! JavaScript as the engine's host: its clocks and timers. If a test replaces them with fake ones, the fake
+//! ones drive waits, heartbeats and expiry. All work is done on the JavaScript thread.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -28,7 +28,8 @@ pub(super) struct JavascriptHost {
 #[derive(Default)]
 struct Time {
     now: Duration,
-    /// What JavaScript's clock showed last. A test may replace the clock by one that starts anew.
+    /// The time of JavaScript's clock when it was last read. A test may replace the clock with one that
+    /// starts anew.
     shown: Duration,
 }
 
@@ -66,7 +67,8 @@ impl JavascriptHost {
         let Some(timer) = self.take(timer) else {
             return;
         };
-        // A test may replace the timers but not the clock.
+        // If a test replaces the timers but not the clock, the timer fires before its time. The time is
+        // then moved forward to it.
         let early = timer.due.since(self.now());
         self.time.lock().now += early;
         let _ = timer.fired.send(());
@@ -76,7 +78,7 @@ impl JavascriptHost {
         self.timers.lock().as_mut()?.remove(&timer)
     }
 
-    /// Drops what waits for a timer, because no timer runs out any more.
+    /// Drops all timers, because none of them will fire. Everything that sleeps is woken.
     pub fn end(&self) {
         let timers = self.timers.lock().take();
         drop(timers);
@@ -98,7 +100,8 @@ impl Host for JavascriptHost {
         let id = self.outbox.next_id();
         let (fired, has_fired) = oneshot::channel();
         if let Some(timers) = self.timers.lock().as_mut() {
-            // Timers count whole milliseconds. The sleep is over after them, even if the clock stands still.
+            // JavaScript's timers count whole milliseconds. The sleep ends after so many of them even if the
+            // clock stands still.
             let ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
             let due = self.now() + Duration::from_millis(ms);
             timers.insert(id, Timer { due, fired });

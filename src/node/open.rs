@@ -1,4 +1,4 @@
-//! Backends by name.
+//! Opens backends by name.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::client::host::Host;
 use crate::error::{Error, Result};
 use crate::lock::HolderLabel;
 
-/// Opens a backend. Returns an error reply if it cannot. `client`: the number by which JavaScript knows
-/// the user's client, if the backend uses one. `label`: the label that is stored with its locks.
+/// Opens a backend. Returns an error reply if that fails. `client` is the number by which JavaScript knows
+/// the user's client, if the backend uses one. `label` is stored with the backend's locks.
 #[napi]
 pub fn open(
     bridge: &Bridge,
@@ -46,7 +46,11 @@ pub fn open_own(
     let program = bridge.questions.to(target as u64, false);
     let backend = Arc::new(JavascriptBackend::new(program, can_watch, supports_sharing));
     let host = Arc::clone(&bridge.host) as Arc<dyn Host>;
-    or_reply(native(bridge, backend, host, None, ASKS_JAVASCRIPT))
+    let traits = Traits {
+        needs_javascript: true,
+        is_private: false,
+    };
+    or_reply(native(bridge, backend, host, None, traits))
 }
 
 fn or_reply(opened: Result<NativeBackend>) -> Either<NativeBackend, String> {
@@ -72,28 +76,22 @@ fn open_backend(
             }
         })
     };
-    let mut serving = Serving {
-        taken_at_once: false,
-        is_shared: true,
-    };
+    let mut host: Arc<dyn Host> = system_host()?;
+    let mut traits = Traits::default();
     let backend: Arc<dyn Backend> = match kind {
         "firestore" => Arc::new(firestore::FirestoreBackend::open(read(config)?, warnings)?),
-        "memory" => match read::<MemoryConfig>(config)?.clock {
-            Clock::System => {
-                serving.is_shared = false;
-                Arc::new(MemoryBackend::new())
+        "memory" => {
+            traits.is_private = true;
+            match read::<MemoryConfig>(config)?.clock {
+                Clock::System => Arc::new(MemoryBackend::new()),
+                Clock::Javascript => {
+                    traits.needs_javascript = true;
+                    host = Arc::clone(&bridge.host) as Arc<dyn Host>;
+                    let clock = Arc::clone(&bridge.host);
+                    Arc::new(MemoryBackend::with_clock(move || clock.unix_ms()))
+                }
             }
-            Clock::Javascript => {
-                serving = Serving {
-                    is_shared: false,
-                    ..ASKS_JAVASCRIPT
-                };
-                let clock = Arc::clone(&bridge.host);
-                let backend = MemoryBackend::with_clock(move || clock.unix_ms());
-                let host = Arc::clone(&bridge.host) as Arc<dyn Host>;
-                return native(bridge, Arc::new(backend), host, label, serving);
-            }
-        },
+        }
         "postgres" => {
             let mut config: postgres::PostgresConfig = read(config)?;
             config.credentials = credentials_provider(bridge, config.ask_credentials);
@@ -107,15 +105,10 @@ fn open_backend(
             Arc::new(redis::RedisBackend::open(config, warnings, home)?)
         }
         "redis-client" => {
+            traits.needs_javascript = true;
             let client = bridge.questions.to(client, false);
-            let backend = redis::RedisBackend::open_over_client(read(config)?, client)?;
-            return native(
-                bridge,
-                Arc::new(backend),
-                system_host()?,
-                label,
-                ASKS_JAVASCRIPT,
-            );
+            let config = read(config)?;
+            Arc::new(redis::RedisBackend::open_over_client(config, client)?)
         }
         "sqlite" => Arc::new(sqlite::SqliteBackend::open(read(config)?)?),
         _ => {
@@ -124,27 +117,22 @@ fn open_backend(
             ));
         }
     };
-    native(bridge, backend, system_host()?, label, serving)
+    native(bridge, backend, host, label, traits)
 }
 
-/// See [`Operations`].
-#[derive(Clone, Copy)]
-struct Serving {
-    taken_at_once: bool,
-    is_shared: bool,
+/// What the binding has to know of a backend: see [`Operations`].
+#[derive(Clone, Copy, Default)]
+struct Traits {
+    needs_javascript: bool,
+    is_private: bool,
 }
-
-const ASKS_JAVASCRIPT: Serving = Serving {
-    taken_at_once: true,
-    is_shared: true,
-};
 
 fn native(
     bridge: &Bridge,
     backend: Arc<dyn Backend>,
     host: Arc<dyn Host>,
     label: Option<HolderLabel>,
-    serving: Serving,
+    traits: Traits,
 ) -> Result<NativeBackend> {
     let client = Client::with_label(Arc::clone(&backend), host, label);
     Ok(NativeBackend(Arc::new(Operations {
@@ -153,13 +141,13 @@ fn native(
         backend,
         outbox: Arc::clone(&bridge.outbox),
         runtime: runtime()?.handle().clone(),
-        taken_at_once: serving.taken_at_once,
-        is_shared: serving.is_shared,
+        needs_javascript: traits.needs_javascript,
+        is_private: traits.is_private,
         environment: Arc::clone(&bridge.environment),
     })))
 }
 
-/// Returns what asks the program's function for credentials, if it has one.
+/// Returns an object that asks the program for credentials, if the program passed a function for that.
 fn credentials_provider(bridge: &Bridge, number: Option<u64>) -> Option<CredentialsProvider> {
     number.map(|number| CredentialsProvider::new(bridge.questions.to(number, true)))
 }

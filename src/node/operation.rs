@@ -1,5 +1,5 @@
-//! Starting an operation. It is polled once on the caller's thread, which answers at once if that is
-//! possible, and otherwise later through the [`Outbox`].
+//! Starts operations. An operation is polled once on the caller's thread. If that completes it, the call
+//! returns its reply. Otherwise the reply follows through the [`Outbox`].
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -17,8 +17,8 @@ use super::outbox::Outbox;
 use super::panics::catch_panic;
 use super::reply::{self, Reply};
 use crate::backend::Backend;
-use crate::client::Client;
 use crate::client::parked::{Outside, Parked};
+use crate::client::{Client, Settled};
 use crate::error::{Error, Result};
 use crate::lock::{Key, Ttl};
 
@@ -26,16 +26,17 @@ use crate::lock::{Key, Ttl};
 #[napi]
 pub type Answer = Either<String, f64>;
 
-/// What the operations of one backend need.
+/// A backend with everything that its operations need.
 pub struct Operations {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) client: Arc<Client>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) runtime: Handle,
-    /// Whether JavaScript takes the replies that are ready after each call, without a wake-up.
-    pub(super) taken_at_once: bool,
-    /// Whether others can see its locks, so that they must not be left behind.
-    pub(super) is_shared: bool,
+    /// Whether the backend, or its clock, is JavaScript's. JavaScript then takes the replies that are ready
+    /// after each call, without a wake-up.
+    pub(super) needs_javascript: bool,
+    /// Whether nobody else can see the backend's locks, so that locks may be left behind.
+    pub(super) is_private: bool,
     pub(super) held: Arc<Held>,
     pub(super) environment: Arc<Environment>,
 }
@@ -46,7 +47,7 @@ impl Operations {
         operation: impl Future<Output = Outcome> + Send + 'static,
         cancel: Option<CancellationToken>,
     ) -> Answer {
-        self.here(|| self.poll_once(Outside::Host, operation, cancel))
+        self.in_turn(|| self.poll_once(Outside::Host, operation, cancel))
     }
 
     /// Starts an operation that is a single call of the backend.
@@ -55,10 +56,10 @@ impl Operations {
         operation: impl Future<Output = Outcome> + Send + 'static,
         cancel: Option<CancellationToken>,
     ) -> Answer {
-        self.here(|| self.poll_once(self.outside_of_single(), operation, cancel))
+        self.in_turn(|| self.poll_once(self.outside_of_single(), operation, cancel))
     }
 
-    /// Starts a single call of the backend. `ok` makes the reply to its result.
+    /// Starts a single call of the backend. `ok` makes the reply from its result.
     pub(super) fn call<T, F>(
         &self,
         ok: fn(T) -> String,
@@ -72,6 +73,7 @@ impl Operations {
         self.start_single(async move { reply::of(calling.await, ok).into() }, None)
     }
 
+    /// Returns where a single call of the backend continues if it is woken outside a turn.
     pub(super) fn outside_of_single(&self) -> Outside {
         if self.client.capabilities().has_own_threads {
             Outside::Waker
@@ -81,22 +83,22 @@ impl Operations {
     }
 
     /// Runs `work` and the operations that it wakes on this thread, so that a lock that is released
-    /// reaches its next waiter without a detour.
-    pub(super) fn here<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// reaches its next waiter without a detour over another thread.
+    pub(super) fn in_turn<T>(&self, work: impl FnOnce() -> T) -> T {
         let done = self.outbox.in_turn(&self.runtime, work);
-        self.bring_replies();
+        self.wake_for_replies();
         done
     }
 
-    /// Has the replies of a turn brought to JavaScript, if there are any.
-    pub(super) fn bring_replies(&self) {
-        if !self.taken_at_once {
+    /// Wakes the JavaScript thread if replies of a turn are ready.
+    pub(super) fn wake_for_replies(&self) {
+        if !self.needs_javascript {
             self.outbox.wake_if_ready();
         }
     }
 
-    /// Polls the operation once on this thread. It is answered at once if that is possible, and its
-    /// request is sent before the call returns. Then it is parked until it is woken.
+    /// Polls the operation once on this thread, which answers it or at least sends its request before the
+    /// call returns. An operation that has to wait is parked until it is woken.
     pub(super) fn poll_once(
         &self,
         outside: Outside,
@@ -135,8 +137,9 @@ impl Operations {
         Either::B(id as f64)
     }
 
+    /// Returns the text of a reply that the call itself returns.
     fn at_once(&self, reply: Reply) -> String {
-        if self.is_shared {
+        if !self.is_private {
             let id = self.outbox.next_id();
             return self.outbox.hand_over_at_once(id, reply);
         }
@@ -173,6 +176,21 @@ pub(super) fn milliseconds(ms: f64) -> Duration {
 pub(super) struct Outcome {
     pub reply: Reply,
     pub undo: Option<BoxFuture<'static, ()>>,
+}
+
+impl Outcome {
+    /// Converts the result of an acquire or a wait. `hand_over` makes the reply with what was acquired.
+    pub fn of<T>(settled: Settled<Option<T>>, hand_over: impl FnOnce(T) -> Reply) -> Self {
+        let reply = match settled.result {
+            Ok(Some(acquired)) => hand_over(acquired),
+            Ok(None) => reply::locked().into(),
+            Err(error) => error.into(),
+        };
+        Self {
+            reply,
+            undo: settled.undo,
+        }
+    }
 }
 
 impl From<Reply> for Outcome {

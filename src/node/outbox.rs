@@ -21,7 +21,7 @@ use super::reply::{Reply, Unclaimed};
 use crate::client::parked;
 use crate::error::Error;
 
-/// The id of messages that are no replies. A letter says what a message is.
+/// The id of messages that are not replies. The first letter of a message says what kind it is.
 const MESSAGE: u64 = 0;
 
 /// The replies for one [`Bridge`](super::bridge::Bridge).
@@ -37,9 +37,9 @@ pub(super) struct Outbox {
 /// Locks that were handed to JavaScript and are not confirmed yet.
 #[derive(Default)]
 struct Handed {
-    /// By the id of their replies.
+    /// The locks, each with the id of its reply.
     unclaimed: Vec<(u64, Unclaimed)>,
-    /// None if JavaScript receives nothing any more.
+    /// None if JavaScript no longer receives anything.
     receipts: Option<Receipts>,
 }
 
@@ -61,13 +61,13 @@ impl Outbox {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Runs `work` and the operations that it wakes, on the JavaScript thread. The caller makes sure that
-    /// the replies are taken.
+    /// Runs `work` and the operations that it wakes, on the JavaScript thread. The caller ensures that the
+    /// replies are delivered.
     pub fn in_turn<T>(&self, runtime: &Handle, work: impl FnOnce() -> T) -> T {
         parked::turn(self.bridge, runtime, work)
     }
 
-    /// Returns what sends the reply with this id.
+    /// Returns an object that sends the reply with this id.
     pub fn pending(self: &Arc<Self>, id: u64) -> Pending {
         Pending {
             outbox: Arc::clone(self),
@@ -89,8 +89,8 @@ impl Outbox {
         self.message('W', text);
     }
 
-    /// Wakes the JavaScript thread for a reply. `first`: whether no other reply is ready, so that it was
-    /// not woken yet. In a turn of this bridge the replies are taken without a wake-up.
+    /// Wakes the JavaScript thread for a reply. `first` says that no other reply was ready, so the thread
+    /// was not woken yet. In a turn of this bridge the replies are delivered without a wake-up.
     fn wake_after(&self, first: bool) {
         if first && !parked::is_in_turn_of(self.bridge) {
             self.wake();
@@ -107,7 +107,7 @@ impl Outbox {
         }
     }
 
-    /// Returns the text of a reply that is brought to JavaScript under this id.
+    /// Returns the text of a reply that is delivered to JavaScript under this id.
     pub fn hand_over(&self, id: u64, reply: Reply) -> String {
         let (text, unclaimed) = reply.into_parts();
         self.expect_receipt(id, unclaimed);
@@ -168,8 +168,8 @@ impl Outbox {
     }
 }
 
-/// Sends the reply to an operation. If its task ends without one, it sends an error, so that no promise
-/// stays pending.
+/// Sends the reply to an operation. If the operation's task ends without a reply, this sends an error, so
+/// that no promise stays pending.
 pub(super) struct Pending {
     outbox: Arc<Outbox>,
     id: u64,
@@ -216,8 +216,8 @@ const RETURNED: usize = 1;
 const FIRST: usize = 2;
 pub(super) const CELLS: usize = FIRST + ROOM;
 
-/// The memory in which JavaScript confirms locks, because writing there is far cheaper than a call:
-/// `COUNT`, `RETURNED`, then ids. See `confirm` in `js/native/bridge.js`.
+/// The memory in which JavaScript confirms locks. Writing there is far cheaper than a call. It has the
+/// cells `COUNT` and `RETURNED`, followed by ids: see `confirm` in `js/native/bridge.js`.
 pub(super) struct Receipts(NonNull<f64>);
 
 // SAFETY: it is used only on the JavaScript thread, which writes there too. Dropping the `Outbox` on another
@@ -239,8 +239,8 @@ impl Receipts {
     }
 
     fn cells(&mut self) -> &mut [f64] {
-        // SAFETY: so many cells are there as long as `SharedMemory` is, which outlives `Outbox::end`.
-        // JavaScript does not run while the slice is used.
+        // SAFETY: the memory has `CELLS` cells and lives as long as `SharedMemory`, which outlives
+        // `Outbox::end`. JavaScript does not run while the slice is used.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), CELLS) }
     }
 
@@ -264,8 +264,8 @@ impl Receipts {
     }
 }
 
-/// Keeps the memory of `Receipts`. The buffer belongs to the environment's own context, so it does not
-/// keep the context alive that uses it.
+/// Keeps the memory of `Receipts` alive. The buffer belongs to the environment's own context, so it does
+/// not keep the context alive that uses it.
 pub(super) struct SharedMemory {
     env: sys::napi_env,
     buffer: sys::napi_ref,
@@ -277,8 +277,8 @@ impl SharedMemory {
         let env = env.raw();
         let (mut cells, mut value, mut buffer) =
             (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the environment calls us. The memory stays where it is as long as the buffer is
-        // referred to.
+        // SAFETY: the environment calls us. The memory is not moved while there is a reference to the
+        // buffer.
         let status = unsafe {
             let size = CELLS * size_of::<f64>();
             match sys::napi_create_arraybuffer(env, size, &raw mut cells, &raw mut value) {
@@ -306,8 +306,8 @@ impl SharedMemory {
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        // SAFETY: it is deleted only here, on the thread of the environment, which lives: it drops
-        // what JavaScript owns before it ends.
+        // SAFETY: the reference is deleted only here, on the thread of the environment. The environment is
+        // alive, because it drops what JavaScript owns before it ends.
         unsafe { sys::napi_delete_reference(self.env, self.buffer) };
     }
 }

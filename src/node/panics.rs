@@ -1,8 +1,9 @@
-//! Catches panics: functions that Node.js, libuv or N-API call must not unwind.
+//! Catches panics, because functions that Node.js, libuv or N-API call must not unwind.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `work`. None if it panics. Unwinding out of a function that C called would end the process.
+/// Runs `work` and returns its result. None if it panics. Unwinding out of a function that C called would
+/// end the process.
 pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(value) => Some(value),

@@ -17,7 +17,7 @@ type Answer = oneshot::Sender<Result<Value>>;
 
 pub(super) struct Questions {
     outbox: Arc<Outbox>,
-    /// None if JavaScript has ended.
+    /// The questions without an answer so far. None if JavaScript has ended.
     open: Mutex<Option<HashMap<u64, Answer>>>,
 }
 
@@ -40,8 +40,8 @@ impl Questions {
         }
     }
 
-    /// Returns what asks the object that JavaScript knows by this number. If it `is_kept`, JavaScript
-    /// keeps the object until the result is dropped.
+    /// Returns an object that asks the JavaScript object with this number. If it `is_kept`, JavaScript
+    /// keeps the object alive until the result is dropped.
     pub fn to(self: &Arc<Self>, number: u64, is_kept: bool) -> Arc<dyn Foreign> {
         Arc::new(Target {
             questions: Arc::clone(self),
@@ -72,7 +72,7 @@ impl Questions {
                 Err(_) => unreadable(),
             })
         };
-        // The asking operation may be gone.
+        // The operation that asked may no longer exist.
         let _ = answer.send(result);
     }
 

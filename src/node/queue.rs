@@ -1,5 +1,5 @@
-//! Replies that are ready, and running operations that will have one. The JavaScript thread shares them
-//! with the threads that run operations.
+//! Replies that are ready, and running operations that will have a reply. The JavaScript thread shares
+//! them with the threads that run operations.
 
 use std::collections::VecDeque;
 
@@ -30,7 +30,7 @@ struct Running {
 }
 
 impl Queue {
-    /// Adds a reply. Returns whether it is the first since the last `take`: only then a wake-up is due.
+    /// Adds a reply. Returns whether it is the first since the last `take`. Only then is a wake-up due.
     pub fn push(&self, id: u64, reply: Reply) -> bool {
         let (first, dropped) = self.enqueue(id, reply);
         drop(dropped);
@@ -49,14 +49,15 @@ impl Queue {
         (first, None)
     }
 
-    /// Takes the oldest replies. If some are left, call this again: they cause no wake-up.
-    pub fn take(&self, most: usize) -> Vec<(u64, Reply)> {
+    /// Takes the oldest replies, at most `limit` of them. If some are left, call this again, because they
+    /// cause no wake-up.
+    pub fn take(&self, limit: usize) -> Vec<(u64, Reply)> {
         let mut ready = self.ready.lock();
         ready.announced = false;
-        if ready.replies.len() <= most {
+        if ready.replies.len() <= limit {
             return std::mem::take(&mut ready.replies).into();
         }
-        ready.replies.drain(..most).collect()
+        ready.replies.drain(..limit).collect()
     }
 
     /// Takes the reply that is ready, if it is the only one.
@@ -112,7 +113,7 @@ impl Queue {
 
     /// Adds the reply to a running operation. Returns whether it is the first, as in `push`.
     pub fn finish(&self, id: u64, reply: Reply) -> bool {
-        // Both under one lock, so that `cancel` finds the operation either running or in the queue.
+        // One mutex is held for both steps, so that `cancel` finds the operation running or in the queue.
         let mut running = self.running.lock();
         let unwanted = running.remove(&id).is_some_and(|it| it.unwanted);
         let (reply, dropped) = if unwanted {

@@ -84,7 +84,7 @@ pub fn is_available() -> bool {
     UV.is_some()
 }
 
-/// Watches a socket until this is dropped. The pointer in it keeps it on the thread of its loop.
+/// Watches a socket until this is dropped. Its raw pointer keeps it on the thread of its loop.
 pub struct Poll {
     uv: &'static Uv,
     handle: Handle,
@@ -114,20 +114,20 @@ impl Poll {
         on_event: impl Fn(Event) + 'static,
     ) -> Option<Self> {
         let uv = UV.as_ref()?;
-        // SAFETY: a function without side effects, for any number.
+        // SAFETY: the function has no side effects, and takes any number.
         let size = unsafe { (uv.handle_size)(UV_POLL) };
         if !(1..=LARGEST_HANDLE).contains(&size) {
             return None;
         }
-        // Aligned as `malloc` aligns.
+        // 128-bit numbers give the memory the alignment of `malloc`.
         let memory = vec![0; size.div_ceil(size_of::<u128>())].into_boxed_slice();
         let memory: *mut [u128] = Box::into_raw(memory);
         let handle: Handle = memory.cast();
-        // SAFETY: by the caller, this is the loop's thread; the handle is as large as libuv asked
-        // for, and nobody else uses it.
+        // SAFETY: the caller guarantees that this is the loop's thread. The handle is as large as libuv
+        // asked for, and nothing else uses it.
         let status = unsafe { (uv.poll_init)(uv_loop, handle, socket.as_raw_fd()) };
         if status != 0 {
-            // SAFETY: it came from a box, and libuv does not know a handle whose init failed.
+            // SAFETY: the memory came from a box, and libuv does not know a handle whose init failed.
             drop(unsafe { Box::from_raw(memory) });
             return None;
         }
@@ -160,7 +160,7 @@ impl Poll {
         } else {
             UV_READABLE
         };
-        // SAFETY: the handle is initialised and not closed, which only `drop` does.
+        // SAFETY: the handle is initialised, and only `drop` closes it.
         unsafe { (self.uv.poll_start)(self.handle, events, on_event) == 0 }
     }
 }

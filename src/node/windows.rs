@@ -1,4 +1,4 @@
-//! What only Windows needs.
+//! System calls that only Windows needs.
 
 mod accounts;
 
@@ -8,8 +8,8 @@ use crate::backend::sqlite::accounts::{ACCOUNTS, Accounts};
 use crate::lock::time::COARSE_CLOCK;
 
 #[link(name = "kernel32")]
-// SAFETY: its signature as Windows documents it. It takes nothing, cannot fail, and may be called
-// from any thread.
+// SAFETY: this is the signature that Windows documents. The function takes nothing, cannot fail, and may be
+// called from any thread.
 unsafe extern "system" {
     safe fn GetTickCount64() -> u64;
 }

@@ -1,5 +1,5 @@
-//! The end of the process: what `lock`, `hold` and `lead` still hold is released, by native threads and
-//! within [`PATIENCE`], so that the next start need not wait for a TTL.
+//! The end of the process: locks that `lock`, `hold` and `lead` still hold are released by native threads,
+//! so that the next start need not wait for a TTL. That takes at most [`MAX_EXIT_DELAY`].
 
 #[cfg(unix)]
 mod signals;
@@ -18,17 +18,19 @@ use super::runtime::runtime;
 use crate::client::Client;
 
 /// How long the end of the process may be delayed.
-const PATIENCE: Duration = Duration::from_millis(450);
+const MAX_EXIT_DELAY: Duration = Duration::from_millis(450);
 
-/// The clients whose locks are released. Weak: a client lives as long as somebody uses it.
+/// The clients whose locks are released. The references are weak, so that a client lives only as long as it
+/// is used.
 static CLIENTS: Mutex<Vec<Weak<Client>>> = Mutex::new(Vec::new());
+/// Whether a client was ever registered.
 static IS_NEEDED: AtomicBool = AtomicBool::new(false);
 
 fn clients() -> MutexGuard<'static, Vec<Weak<Client>>> {
     CLIENTS.lock()
 }
 
-/// From now on, what this client holds is released at the end of the process.
+/// Registers a client: locks that it holds when the process ends are released.
 pub(super) fn register(client: &Arc<Client>) {
     let mut clients = clients();
     clients.retain(|client| client.strong_count() > 0);
@@ -36,7 +38,7 @@ pub(super) fn register(client: &Arc<Client>) {
     IS_NEEDED.store(true, Ordering::Release);
 }
 
-/// A lock is about to be held, perhaps by a client that is registered.
+/// Prepares for the end of the process. Called before a lock is held, by a client that may be registered.
 pub(super) fn prepare() {
     if IS_NEEDED.load(Ordering::Acquire) {
         #[cfg(unix)]
@@ -44,12 +46,12 @@ pub(super) fn prepare() {
     }
 }
 
-/// Releases everything that is held, and returns when that is done or [`PATIENCE`] is used up. For
-/// JavaScript where the process ends without telling us.
+/// Releases everything that is held. Returns when that is done, at the latest after [`MAX_EXIT_DELAY`].
+/// JavaScript calls this on systems where the process ends without notifying native code.
 #[napi]
 pub fn release_held() {
     catch_panic(|| {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + MAX_EXIT_DELAY;
         let Ok(runtime) = runtime() else {
             return;
         };
@@ -59,7 +61,7 @@ pub fn release_held() {
             let (ending, done) = (Arc::clone(client).end_all(), done.clone());
             runtime.spawn(async move {
                 ending.await;
-                // Nobody listens any more if it took too long.
+                // If the release took too long, nobody listens any more.
                 let _ = done.send(());
             });
         }

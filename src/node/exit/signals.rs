@@ -1,4 +1,4 @@
-//! How a process on Unix ends: by `exit()`, or by a signal that nobody handles.
+//! The two ways in which a process on Unix ends: by `exit()`, or by a signal that nobody handles.
 //!
 //! A signal handler may do next to nothing, so it wakes a thread that releases the locks, and waits for
 //! it. Meanwhile the thread that the signal interrupted, which is usually JavaScript's, does not run: no
@@ -21,13 +21,13 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering}
 use std::time::{Duration, Instant};
 use std::{ptr, thread};
 
-use super::{PATIENCE, release_held};
+use super::{MAX_EXIT_DELAY, release_held};
 
-/// Those that end a process by default, and that people and supervisors send.
+/// The signals that end a process by default, and that people and supervisors send.
 const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// How often our handlers are installed again: the application may have removed a handler of its own,
-/// and with it ours that it had replaced.
+/// How often our handlers are installed again. The application may have replaced them with handlers of its
+/// own, and then removed those.
 const INSTALL_EVERY: Duration = Duration::from_secs(1);
 
 /// How long the handler keeps the interrupted thread from running at a time. Most releases take less.
@@ -49,16 +49,16 @@ struct Exit {
 
 static EXIT: OnceLock<Option<Exit>> = OnceLock::new();
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// The signal that ends the process; 0 before there was one.
+/// The signal that ends the process. 0 if there was none so far.
 static ENDING_SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// Milliseconds since [`Exit::start`] at which the process ends, released or not.
 static END_AT: AtomicU64 = AtomicU64::new(0);
-/// Whether the next signal is the one that [`resume_when_told`] raises, and not one from outside.
+/// Whether the next signal is the one that [`raise_on_request`] raises, and not one from outside.
 static IS_RAISED_AGAIN: AtomicBool = AtomicBool::new(false);
-/// Milliseconds since [`Exit::start`], plus 1.
+/// When the handlers were last installed, in milliseconds since [`Exit::start`] plus 1. 0 before that.
 static INSTALLED_AT: AtomicU64 = AtomicU64::new(0);
 
-/// Arranges that locks are released when the process ends. To be called before a lock is held.
+/// Arranges that locks are released when the process ends. Must be called before a lock is held.
 pub(super) fn prepare() {
     let Some(exit) = EXIT.get_or_init(start) else {
         return;
@@ -66,7 +66,7 @@ pub(super) fn prepare() {
     let now = exit.start.elapsed().as_millis() as u64 + 1;
     let before = INSTALLED_AT.load(Ordering::Relaxed);
     let is_due = before == 0 || now - before.min(now) > INSTALL_EVERY.as_millis() as u64;
-    // One thread does it.
+    // If several threads get here, only one of them installs the handlers.
     let order = Ordering::Relaxed;
     if is_due
         && INSTALLED_AT
@@ -77,19 +77,20 @@ pub(super) fn prepare() {
     }
 }
 
-/// None if the system refuses a thread or a pipe: then locks end by their TTL.
+/// Starts the threads that the handlers need. None if the system refuses a thread or a pipe. Locks then
+/// expire by their TTL.
 fn start() -> Option<Exit> {
-    let (wait_for_signal, begin) = pipe().ok()?;
-    let (wait_for_slice, resume) = pipe().ok()?;
-    let (done, tell_done) = pipe().ok()?;
+    let (release_requests, begin) = pipe().ok()?;
+    let (raise_requests, resume) = pipe().ok()?;
+    let (done, report_done) = pipe().ok()?;
     let exit = Exit {
         start: Instant::now(),
         begin: begin.as_raw_fd(),
         resume: resume.as_raw_fd(),
         done: done.as_raw_fd(),
     };
-    spawn(move || release_when_told(wait_for_signal, tell_done))?;
-    spawn(move || resume_when_told(wait_for_slice))?;
+    spawn(move || release_on_request(release_requests, report_done))?;
+    spawn(move || raise_on_request(raise_requests))?;
     // The handlers need these ends for as long as the process lives.
     std::mem::forget((begin, resume, done));
     // SAFETY: the function exists for as long as the process, because an addon is never unloaded while
@@ -107,7 +108,7 @@ fn spawn(run: impl FnOnce() + Send + 'static) -> Option<()> {
     thread.spawn(run).ok().map(drop)
 }
 
-/// Keeps the handler away from this thread, on which the release may depend.
+/// Keeps the handler from interrupting this thread, on which the release may depend.
 pub(crate) fn block_signals() {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the first call initialises the set; all are given valid pointers.
@@ -120,30 +121,32 @@ pub(crate) fn block_signals() {
     }
 }
 
-fn release_when_told(mut wait_for_signal: PipeReader, mut tell_done: PipeWriter) {
-    if wait_for_signal.read_exact(&mut [0]).is_ok() {
+/// Waits for a byte from the handler, and releases all locks.
+fn release_on_request(mut requests: PipeReader, mut report_done: PipeWriter) {
+    if requests.read_exact(&mut [0]).is_ok() {
         release_held();
-        let _ = tell_done.write_all(&[1]);
+        let _ = report_done.write_all(&[1]);
     }
 }
 
-/// Calls nothing that needs a mutex: the interrupted thread may hold any.
-fn resume_when_told(mut wait_for_slice: PipeReader) {
-    while wait_for_slice.read_exact(&mut [0]).is_ok() {
+/// Raises the signal again after each byte from the handler and a [`RUN_SLICE`]. Must not call anything that
+/// needs a mutex, because the interrupted thread may hold it.
+fn raise_on_request(mut requests: PipeReader) {
+    while requests.read_exact(&mut [0]).is_ok() {
         thread::sleep(RUN_SLICE);
         IS_RAISED_AGAIN.store(true, Ordering::SeqCst);
-        // SAFETY: takes numbers only.
+        // SAFETY: both functions take only numbers.
         unsafe { libc::kill(libc::getpid(), ENDING_SIGNAL.load(Ordering::SeqCst)) };
     }
 }
 
-/// JavaScript has ended, or called `process.exit()`.
+/// Called by `exit()`: JavaScript has ended, or has called `process.exit()`.
 extern "C" fn on_exit() {
     if !IS_ENDING.swap(true, Ordering::SeqCst) {
         release_held();
         return;
     }
-    // JavaScript got here in a slice between two waits. The signal came first, so it ends the process.
+    // JavaScript got here while it ran between two slices. The signal came first, so it ends the process.
     let signal = ENDING_SIGNAL.load(Ordering::SeqCst);
     if let (Some(Some(exit)), true) = (EXIT.get(), signal != 0) {
         while !is_over(exit) {}
@@ -151,18 +154,18 @@ extern "C" fn on_exit() {
     }
 }
 
-/// Takes the place of the default action, and of nothing else.
+/// Replaces the default action of the signal with our handler. Any other handler stays in force.
 fn install(signal: c_int) {
     let mut ours = empty_action();
     ours.sa_sigaction = on_signal as *const () as usize;
     ours.sa_flags = libc::SA_RESTART;
     let mut before = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: both are valid for the call. The action before is returned in the same step, so that a
-    // handler of the application that comes at this very moment is seen, here or by replacing ours.
+    // SAFETY: both pointers are valid for the call. The previous action is returned in the same step. A
+    // handler that the application installs at this moment is either returned here, or replaces ours.
     if unsafe { libc::sigaction(signal, &ours, before.as_mut_ptr()) } != 0 {
         return;
     }
-    // SAFETY: the call succeeded, so it filled it in.
+    // SAFETY: the call succeeded, so it has written the previous action.
     let before = unsafe { before.assume_init() };
     if before.sa_sigaction == ours.sa_sigaction {
         return;
@@ -171,20 +174,21 @@ fn install(signal: c_int) {
         restorable(signal).store(before.sa_sigaction, Ordering::Release);
         return;
     }
-    // SAFETY: it was in force until now.
+    // SAFETY: this action was in force until now.
     unsafe { libc::sigaction(signal, &before, ptr::null_mut()) };
 }
 
-/// Whether the signal ends the process: by the system's action, or by the handler that Node.js itself
-/// installs when it starts. That one restores the terminal and raises the signal again; it is taken for
-/// one call (`SA_RESETHAND`), and unlike handlers of programs, which libuv makes, without `SA_RESTART`.
+/// Returns whether the signal ends the process: by the system's action, or by the handler that Node.js
+/// itself installs when it starts. That handler restores the terminal and raises the signal again. It is
+/// installed for one call (`SA_RESETHAND`) and without `SA_RESTART`, unlike the handlers of programs, which
+/// libuv installs.
 fn is_default(action: &libc::sigaction) -> bool {
     let is_nodes_own =
         action.sa_flags & libc::SA_RESETHAND != 0 && action.sa_flags & libc::SA_RESTART == 0;
     action.sa_sigaction == libc::SIG_DFL || is_nodes_own
 }
 
-/// The handler that was there before ours, as a number.
+/// Returns where the handler that ours has replaced is stored, as a number.
 fn restorable(signal: c_int) -> &'static AtomicUsize {
     static BEFORE: [AtomicUsize; SIGNALS.len()] =
         [const { AtomicUsize::new(libc::SIG_DFL) }; SIGNALS.len()];
@@ -192,8 +196,8 @@ fn restorable(signal: c_int) -> &'static AtomicUsize {
     &BEFORE[index.unwrap_or(0)]
 }
 
-/// Calls nothing that is not safe in a signal handler: atomics, the clock, `write`, `poll`, `sigaction`,
-/// `kill`.
+/// Handles a signal. Uses only what is safe in a signal handler: atomics, the clock, `write`, `poll`,
+/// `sigaction` and `kill`.
 extern "C" fn on_signal(signal: c_int) {
     let errno = errno();
     // SAFETY: the location belongs to this thread.
@@ -204,7 +208,7 @@ extern "C" fn on_signal(signal: c_int) {
     let is_first = !IS_ENDING.swap(true, Ordering::SeqCst);
     if is_first {
         ENDING_SIGNAL.store(signal, Ordering::SeqCst);
-        let end_at = exit.start.elapsed() + PATIENCE;
+        let end_at = exit.start.elapsed() + MAX_EXIT_DELAY;
         END_AT.store(end_at.as_millis() as u64, Ordering::SeqCst);
         write_byte(exit.begin);
     } else if !IS_RAISED_AGAIN.swap(false, Ordering::SeqCst) {
@@ -215,11 +219,11 @@ extern "C" fn on_signal(signal: c_int) {
         return raise(signal);
     }
     write_byte(exit.resume);
-    // SAFETY: as above. The interrupted code continues, and may be about to read it.
+    // SAFETY: as above. The interrupted code continues, and may be about to read `errno`.
     unsafe { *errno = errno_before };
 }
 
-/// Waits for the release, for one slice. True if it is done, or its time is over.
+/// Waits for the release, for one slice. Returns whether it is done, or its time is over.
 fn is_over(exit: &Exit) -> bool {
     let mut done = libc::pollfd {
         fd: exit.done,
@@ -232,18 +236,18 @@ fn is_over(exit: &Exit) -> bool {
 }
 
 fn write_byte(descriptor: RawFd) {
-    // SAFETY: the descriptor is never closed, and the byte outlives the call. A pipe that is full needs
-    // no other byte.
+    // SAFETY: the descriptor is never closed, and the byte outlives the call. If the pipe is full, the
+    // reader has enough bytes.
     unsafe { libc::write(descriptor, [1u8].as_ptr().cast(), 1) };
 }
 
-/// Ends the process as the signal would have without us.
+/// Ends the process as the signal would without our handler.
 fn raise(signal: c_int) {
     let mut before = empty_action();
     before.sa_sigaction = restorable(signal).load(Ordering::Acquire);
     before.sa_flags = libc::SA_RESETHAND;
-    // SAFETY: the action was in force before ours. In our handler the signal is blocked until that
-    // returns, and then ends the process.
+    // SAFETY: the action was in force before ours. While our handler runs, the signal is blocked. It ends
+    // the process when the handler returns.
     unsafe {
         libc::sigaction(signal, &before, ptr::null_mut());
         libc::kill(libc::getpid(), signal);
@@ -251,7 +255,7 @@ fn raise(signal: c_int) {
 }
 
 fn errno() -> *mut c_int {
-    // SAFETY: returns the calling thread's own, which is always valid.
+    // SAFETY: the function returns the address for the calling thread, which is always valid.
     #[cfg(target_os = "linux")]
     unsafe {
         libc::__errno_location()
@@ -264,6 +268,6 @@ fn errno() -> *mut c_int {
 }
 
 fn empty_action() -> libc::sigaction {
-    // SAFETY: a structure of numbers, for which zero is the default action, with an empty mask.
+    // SAFETY: this is a structure of numbers. All zeros mean the default action with an empty mask.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// An outbox, JavaScript's side of its receipts, and the sum of the ids that were released.
+/// An outbox with the memory in which JavaScript confirms locks, and the sum of the ids of released locks.
 struct Delivery {
     outbox: Outbox,
     cells: Box<[f64; CELLS]>,
@@ -68,7 +68,7 @@ fn a_lock_that_a_call_returned_is_confirmed_by_its_id_too() {
 }
 
 #[test]
-fn what_cannot_be_confirmed_for_lack_of_room_is_not_released() {
+fn locks_beyond_the_room_for_receipts_are_not_released() {
     let mut delivery = Delivery::new();
     for id in 1..=ROOM as u64 + 1 {
         delivery.outbox.hand_over(id, delivery.lock(id));

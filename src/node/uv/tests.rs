@@ -1,4 +1,4 @@
-//! Against the system's libuv, on a loop that the test runs itself.
+//! Tests with the system's libuv, on a loop that the test runs itself.
 
 use std::cell::RefCell;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ const UV_RUN_NOWAIT: c_int = 2;
 const UV_TIMER: c_int = 13;
 const PATIENCE_MS: u64 = 20_000;
 
-/// For all to see, as in a program that is built on libuv.
+/// Loads libuv for the whole process, as in a program that is built on it.
 pub(super) fn library() -> Option<Library> {
     let names = [
         "libuv.so.1",
@@ -33,7 +33,7 @@ fn uv() -> &'static Uv {
 /// # Safety
 /// `F` must be libuv's own signature of the function.
 unsafe fn function<F: Copy>(name: &str) -> F {
-    // SAFETY: by the caller.
+    // SAFETY: as the caller guarantees.
     *unsafe { uv()._library.get(name.as_bytes()) }.unwrap()
 }
 
@@ -77,14 +77,14 @@ impl TestLoop {
         }
     }
 
-    /// Lets everything happen that is due.
+    /// Runs everything that is due.
     fn settle(&self) {
         for _ in 0..3 {
             self.run(UV_RUN_NOWAIT);
         }
     }
 
-    /// Whether anything but the timer keeps it running.
+    /// Returns whether anything but the timer keeps the loop running.
     fn is_needed(&self) -> bool {
         // SAFETY: libuv's own signatures; the timer and the loop are initialised.
         unsafe {
@@ -139,7 +139,7 @@ impl Seen {
         self.0.take()
     }
 
-    /// Whether libuv may still call.
+    /// Returns whether libuv may still call the function.
     fn is_expecting(&self) -> bool {
         Rc::strong_count(&self.0) > 1
     }
@@ -172,10 +172,10 @@ fn the_end_of_the_stream_can_be_read() {
     assert_eq!(seen.take(), [Event::Ready]);
 }
 
-/// Elsewhere than on Linux a reset can be read, as the end of the stream.
+/// On systems other than Linux, a reset can be read as the end of the stream.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_reset_is_told_once_although_there_is_something_to_read() {
+fn a_reset_is_reported_once_although_there_is_something_to_read() {
     let (uv_loop, seen) = (TestLoop::new(), Seen::default());
     let (socket, mut peer) = connected();
     let _poll = uv_loop.watch(&socket, seen.note()).unwrap();
@@ -267,7 +267,7 @@ fn a_socket_that_libuv_refuses_is_let_go() {
     let (uv_loop, first, second) = (TestLoop::new(), Seen::default(), Seen::default());
     let (socket, peer) = connected();
     let _poll = uv_loop.watch(&socket, first.note()).unwrap();
-    // It watches no socket twice.
+    // libuv does not watch a socket twice.
     assert!(uv_loop.watch(&socket, second.note()).is_none());
     assert!(!second.is_expecting());
     assert_eq!(Arc::strong_count(&socket), 2);
@@ -287,7 +287,7 @@ fn it_does_not_keep_the_program_running() {
 #[test]
 fn libuv_alone_does_not_make_a_program_node() {
     uv();
-    // All its functions are found, so without the question they would be called.
+    // All functions of libuv are found, so only this check prevents that they are called.
     assert!(Uv::load(Library::this()).is_some());
     assert!(!is_node(&Library::this()));
 }

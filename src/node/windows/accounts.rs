@@ -1,4 +1,4 @@
-//! Windows' own calls about accounts and who may change a file.
+//! The calls of Windows about accounts, and about who may change a file.
 
 use std::ffi::{OsString, c_void};
 use std::io;
@@ -31,7 +31,7 @@ use windows_sys::Win32::UI::Shell::{FOLDERID_LocalAppData, SHGetKnownFolderPath}
 
 use crate::backend::sqlite::accounts::Access;
 
-/// Every right to change a file or directory, or who may.
+/// All rights that allow an account to change a file or directory, or its permissions.
 const WRITE: u32 = FILE_WRITE_DATA
     | FILE_APPEND_DATA
     | FILE_WRITE_EA
@@ -51,7 +51,7 @@ pub(super) fn user() -> io::Result<String> {
     let mut answer = [0u64; 16];
     let size = size_of_val(&answer) as u32;
     let mut written = 0;
-    // SAFETY: the token is open, and the buffer as large as is said.
+    // SAFETY: the token is open, and the buffer has the size that is passed.
     check(unsafe {
         let answer = answer.as_mut_ptr().cast();
         GetTokenInformation(token.0, TokenUser, answer, size, &raw mut written)
