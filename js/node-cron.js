@@ -8,12 +8,10 @@ import { backendOf } from "./targets/given.js";
 
 const DEFAULT_MIN_HOLD_MS = 30_000;
 
-/**
- * The keys of a task repeat every hour (see `keyOf`), so a lock must have ended long before.
- */
+/** The longest time for which a run is locked. A task has the same keys again every hour: see `keyOf`. */
 const LONGEST_HOLD_MS = 30 * 60_000;
 
-/** node-cron's name of one run: the task's name and the time for which the run is scheduled. */
+/** The pattern of node-cron's name for a run: the task's name and the time for which it is scheduled. */
 const RUN = /^(.*):(\d{4}-\d\d-\d\dT\d\d:(\d\d:\d\d)\.\d{3}Z)$/s;
 
 /**
@@ -29,8 +27,8 @@ export function createRunCoordinator(...args) {
     async shouldRun(run, leaseMs) {
       const { key, scheduledAtMs } = keyOf(run);
       const ttlMs = Math.min(Math.max(leaseMs || 0, minHoldMs), LONGEST_HOLD_MS);
-      // Checked before, so that a late process does not take the run, and afterwards, because the store
-      // may have answered late.
+      // Checked before the attempt, so that a late process does not take the run, and again afterwards,
+      // because the store may have answered late.
       checkNotLate(scheduledAtMs, ttlMs);
       const { ok } = await backend.acquire({ key, ttlMs });
       if (ok) checkNotLate(scheduledAtMs, ttlMs);

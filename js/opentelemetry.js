@@ -28,7 +28,7 @@ export function instrument(options = {}) {
   const losses = counter(meter, "lost");
   const waiters = meter.createUpDownCounter(METRICS.waiters.name, METRICS.waiters);
 
-  /** Those whose end is still to come.
+  /** The spans that have not ended yet, by the message of their operation.
    * @type {WeakMap<LockTrace, Span>} */
   const spans = new WeakMap();
 
@@ -37,7 +37,7 @@ export function instrument(options = {}) {
    * @param {LockTrace} message
    */
   function open(name, message) {
-    // The caller's context, because a channel publishes a start where it happens.
+    // The active context is the caller's, because a channel publishes a start where it happens.
     const attributes = { ...attributesOf(message), ...slotOf(message) };
     const span = tracer.startSpan(name, { attributes }, context.active());
     spans.set(message, span);

@@ -11,7 +11,7 @@ import { LockService } from "./service.js";
 /** The property into which Nest injects the service. Each application has its own. */
 const SERVICE = Symbol("syncguard:LockService");
 
-/** Where the context of the lock goes: classes, their methods, and the position of the parameter.
+/** The positions of the parameters that receive the lock's context, by class and method.
  * @type {WeakMap<object, Map<string | symbol, number>>} */
 const positions = new WeakMap();
 
@@ -26,7 +26,7 @@ export function Lock(options) {
     try {
       return { ok: true, value: await service.lock(run, config) };
     } catch (error) {
-      // An error of the method itself is the application's own, whatever it is.
+      // An error of the method itself is always thrown, even one with the same code.
       const isBusy = error instanceof LockError && error.code === "AcquisitionTimeout";
       if (hasStarted || !isBusy || options.ifBusy === undefined) throw error;
       return { ok: false };
@@ -64,7 +64,9 @@ function decorator(what, options, form) {
   return (target, name, descriptor) => {
     const method = descriptor?.value;
     if (typeof method !== "function" || typeof target !== "object") {
-      throw invalidArgument(`${what} decorates methods, but not static ones`);
+      throw invalidArgument(
+        `${what} is not on an instance method: it cannot decorate anything else`,
+      );
     }
     const title = `${target.constructor.name}.${String(name)}`;
     const position = positions.get(target)?.get(name);
@@ -90,7 +92,7 @@ function decorator(what, options, form) {
 }
 
 /**
- * Name, length, and what other decorators have attached.
+ * Copies the name and the length of a method, and what other decorators have attached to it.
  * @param {Method} method
  * @param {Method} locked
  */
@@ -104,7 +106,7 @@ function withPropertiesOf(method, locked) {
 }
 
 /**
- * Refuses a result that does its work only after the method has returned, when the lock is released.
+ * Refuses a result that does its work only after the method has returned and the lock was released.
  * @param {string} what
  * @param {string} title
  * @param {any} result
@@ -125,7 +127,7 @@ function checkOptions(what, options) {
   const kind = typeof options?.key;
   if (kind !== "string" && kind !== "function") {
     throw invalidArgument(
-      `${what} needs { key }: a string, or a function of the method's arguments`,
+      `${what} got no key. Pass { key }: a string, or a function of the method's arguments`,
     );
   }
   if (options.ifBusy !== undefined && typeof options.ifBusy !== "function") {

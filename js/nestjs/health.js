@@ -22,7 +22,7 @@ export class SyncGuardHealthIndicator {
   async pingCheck(name, { timeoutMs = DEFAULT_TIMEOUT_MS } = {}) {
     const signal = AbortSignal.timeout(timeoutMs);
     try {
-      // Reads a lock that nobody takes.
+      // Reads a lock that nobody acquires.
       await this.#locks.backend.isLocked({ key: "syncguard:health", signal });
     } catch (error) {
       const { message } = /** @type {Error} */ (error);
@@ -33,7 +33,7 @@ export class SyncGuardHealthIndicator {
 }
 
 /**
- * Terminus 11 and later want the result, Terminus 10 takes only an error for a failure.
+ * Reports a failure: as a result to Terminus 11 and later, and as an error to Terminus 10.
  * @param {string} name
  * @param {string} message
  */
@@ -47,15 +47,14 @@ function returnsFailures() {
   try {
     return "HealthIndicatorService" in requireTerminus();
   } catch {
-    return true; // not installed: whoever calls this looks at the result
+    return true; // Terminus is not installed, so the caller reads the result.
   }
 }
 
 /** @returns {object} */
 function requireTerminus() {
   try {
-    // What is published is CommonJS. A plain call in a `try` is what bundlers take for an optional
-    // dependency.
+    // The published code is CommonJS. Bundlers treat a plain call in a `try` as an optional dependency.
     return require("@nestjs/terminus");
   } catch (thrown) {
     if (!(thrown instanceof ReferenceError)) throw thrown;

@@ -31,7 +31,9 @@ export class SyncGuardModule {
    */
   static forRootAsync({ imports = [], inject = [], useFactory }) {
     if (typeof useFactory !== "function") {
-      throw invalidArgument("SyncGuardModule.forRootAsync() needs a function useFactory");
+      throw invalidArgument(
+        "SyncGuardModule.forRootAsync() got no useFactory. Pass a function that returns a URL or options",
+      );
     }
     return dynamicModule({
       imports,
@@ -65,7 +67,7 @@ function dynamicModule({ imports = [], inject = [], useFactory }) {
 }
 
 /**
- * Returns the options. What is wrong with them is reported where they are given.
+ * Returns the options. Throws if they are wrong, so that the error has the stack of the caller.
  * @param {any} target
  * @returns {SyncGuardOptions}
  */
@@ -73,8 +75,8 @@ function readTarget(target) {
   if (target === undefined || target === null) throw missing(`target is ${target}`);
   if (typeof target === "string" || target instanceof URL) return { url: target };
   if (typeof target !== "object" || isBackend(target)) {
-    const hint = isBackend(target) ? ": pass it as { backend }" : explain(target);
-    throw invalidArgument(`SyncGuardModule needs a URL or options${hint}`);
+    const hint = isBackend(target) ? " but a backend: pass it as { backend }" : explain(target);
+    throw invalidArgument(`SyncGuardModule got neither a URL nor options${hint}`);
   }
   for (const name of Object.keys(target)) {
     if (!OPTIONS.includes(name)) throw unknownOption(name, OPTIONS);
@@ -83,7 +85,7 @@ function readTarget(target) {
     if (name in target && target[name] == null) throw missing(`option ${name} is ${target[name]}`);
   }
   if (target.url !== undefined && target.backend !== undefined) {
-    throw invalidArgument("SyncGuardModule takes either url or backend, not both");
+    throw invalidArgument("SyncGuardModule got both url and backend: pass one of them");
   }
   if (target.backend !== undefined && !isBackend(target.backend)) {
     throw invalidArgument(`The option backend must be a backend${explain(target.backend)}`);

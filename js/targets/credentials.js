@@ -7,9 +7,10 @@ import { register, unregister } from "../native/questions.js";
 /**
  * Opens a backend that asks `ask` for its credentials.
  * @template T
- * @param {(() => Credentials | Promise<Credentials>) | undefined} ask undefined if they are known
+ * @param {(() => Credentials | Promise<Credentials>) | undefined} ask undefined if the backend has its
+ *   credentials already
  * @param {string} name of the function, for messages
- * @param {(config: { askCredentials?: number }) => T} open gets what to add to the configuration
+ * @param {(config: { askCredentials?: number }) => T} open opens it with this addition to its configuration
  * @returns {T}
  */
 export function withCredentials(ask, name, open) {
@@ -40,7 +41,7 @@ function checked(found, name) {
   const { username, password } = found ?? {};
   for (const value of [username, password]) {
     if (value !== undefined && value !== null && typeof value !== "string") {
-      throw new TypeError(`${name} must return a string`);
+      throw new TypeError(`${name} returned a ${typeof value}: it must return a string`);
     }
   }
   return { username: username ?? undefined, password: password ?? undefined };

@@ -33,7 +33,7 @@ function noBackend(given) {
 }
 
 /**
- * With a backend first, or with the default one.
+ * Returns the function that users call, with a backend as the first argument or with the default backend.
  * @param {(backend: any, fn: any, config: any) => Promise<any>} form
  * @returns {(...args: any[]) => Promise<any>}
  */

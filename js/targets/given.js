@@ -1,4 +1,4 @@
-// What an integration was given: a backend of the program's own, or the URL of a new one.
+// Reads the target of an integration: a backend that the program has created, or the URL of a new one.
 
 import { isBackend } from "../base/recognize.js";
 import { createBackend } from "./open.js";

@@ -35,12 +35,12 @@ function textOf(url) {
   try {
     return url instanceof URL ? url.href : undefined;
   } catch {
-    return undefined; // an object whose properties cannot be read
+    return undefined; // The properties of the object cannot be read.
   }
 }
 
 /**
- * @param {string} [url] as `defaultUrl()` has it
+ * @param {string} [url] what `defaultUrl()` returned
  * @returns {ManagedLockBackend<FencingCapabilities>}
  */
 export function createDefaultBackend(url = defaultUrl()) {
@@ -56,7 +56,7 @@ export function createDefaultBackend(url = defaultUrl()) {
 /**
  * @param {string | URL} [url] without it, the default backend
  * @param {any} [options]
- * @returns {ManagedLockBackend<any>} which one, the declared type tells by the URL
+ * @returns {ManagedLockBackend<any>} of a type that the declarations derive from the URL
  */
 export function createBackend(url, options) {
   if (arguments.length === 0) return createDefaultBackend();
@@ -71,7 +71,7 @@ export function createBackend(url, options) {
   // Messages only ever show the scheme: the rest may contain a password.
   const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(text)?.[0].toLowerCase() ?? "";
   if (!Object.hasOwn(SCHEMES, scheme)) {
-    throw invalidArgument(`This URL names no backend. It must start with one of ${KNOWN}`);
+    throw invalidArgument(`This URL names no backend: it must start with one of ${KNOWN}`);
   }
   return SCHEMES[scheme](text, options);
 }

@@ -38,12 +38,12 @@ export function reading(call, read) {
 /**
  * The fields and options that a kind of backend accepts in one object.
  * @typedef {object} KnownOptions
- * @property {string} kind as people call it
+ * @property {string} kind the name of the store
  * @property {string} create the name of the function that opens it
  * @property {string} defaults what is used without a target
- * @property {readonly string[]} connection names of options
- * @property {readonly string[]} places those of them that name the store
- * @property {readonly string[]} options names of the backend's own options
+ * @property {readonly string[]} connection the names of the connection options
+ * @property {readonly string[]} identifying those connection options that say which store is meant
+ * @property {readonly string[]} options the names of the backend's own options
  * @property {() => LockError} noSettings makes the error for an object that is not an options object
  */
 
@@ -71,14 +71,14 @@ export function missingTarget(what, { defaults }) {
 }
 
 /**
- * Refuses options whose place is undefined: `{ url: process.env.SOME_URL }` is the same mistake. A port names
- * the server only if no other option does: `{ host: process.env.SOME_HOST, port: 6379 }` does not mean
- * localhost.
+ * Refuses options that should say which store is meant but are all undefined, as in
+ * `{ url: process.env.SOME_URL }`. A port counts only if no other such option is given:
+ * `{ host: process.env.SOME_HOST, port: 6379 }` does not mean localhost.
  * @param {Record<string, any>} target
  * @param {KnownOptions} known
  */
-function checkPlaces(target, known) {
-  const given = known.places.filter((name) => Object.hasOwn(target, name));
+function checkIdentified(target, known) {
+  const given = known.identifying.filter((name) => Object.hasOwn(target, name));
   const named = given.length > 1 ? given.filter((name) => name !== "port") : given;
   if (named.length === 0 || named.some((name) => target[name] != null)) return;
   throw missingTarget(`In the ${known.kind} target, ${named.join(", ")} is undefined`, known);
@@ -123,10 +123,10 @@ export function readBoth(target, options, known) {
   const apart = readOptions(options, known.options);
   if (!isOptions(target)) return { connection: {}, options: apart };
   const names = [...known.connection, ...known.options];
-  const isForeign = saysNothing(target, names);
+  const isForeign = namesNoOption(target, names);
   if (isForeign || !isPlain(target)) refuseMisplaced(target, known);
   if (isForeign) throw known.noSettings();
-  checkPlaces(target, known);
+  checkIdentified(target, known);
   const all = readOptions(target, names);
   return {
     connection: given(all, known.connection),
@@ -148,12 +148,12 @@ function refuseMisplaced(target, { kind, create }) {
 const NOTHING_KNOWN = { what: "", remedy: "" };
 
 /**
- * Returns whether an object, such as a mocked client, names no known option. It must not mean the
- * database of the environment.
+ * Returns whether an object, such as a mocked client, has no known option. Such an object must not stand for
+ * the database of the environment.
  * @param {any} target
  * @param {readonly string[]} names
  */
-function saysNothing(target, names) {
+function namesNoOption(target, names) {
   if (Object.keys(given(target, names)).length > 0) return false;
   return !isPlain(target) || Object.entries(target).some(isMethod);
 
@@ -177,20 +177,20 @@ function given(fields, names) {
   return found;
 }
 
-/** @param {object} value also of another realm, as in Jest */
+/** @param {object} value which can be of another realm, as in Jest */
 function isPlain(value) {
   const prototype = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 /**
- * Returns the error for a client that was recognised by its methods only.
+ * Returns the error for a client that has the methods of one but no settings.
  * @param {string} kind
- * @param {string} wayOut
+ * @param {string} remedy
  */
-export function noSettings(kind, wayOut) {
+export function noSettings(kind, remedy) {
   return invalidArgument(
-    `This ${kind} client shows no connection settings, as if it were a mock: ${wayOut}`,
+    `This ${kind} client shows no connection settings, as if it were a mock: ${remedy}`,
   );
 }
 
@@ -225,7 +225,7 @@ export function isCount(value) {
 }
 
 /**
- * Returns lock() and its variants, bound to a backend of their own that they can close.
+ * Returns lock() and its variants, bound to a backend that belongs to them and that they can close.
  * @template {BackendCapabilities} C
  * @param {ManagedLockBackend<C>} backend
  * @returns {ManagedLock<C>}

@@ -1,4 +1,4 @@
-// Node's TLS options, as far as the native side supports them.
+// Reads Node's TLS options, as far as the native side supports them.
 
 import { invalidArgument } from "../base/errors.js";
 
@@ -14,20 +14,20 @@ import { invalidArgument } from "../base/errors.js";
 const UNDERSTOOD = ["ca", "cert", "key", "servername", "rejectUnauthorized"];
 
 /**
- * @param {string} field where the user wrote them
+ * @param {string} field the name of the user's option
  * @param {any} options
- * @param {string} wayOut what to do about an option that is not supported
+ * @param {string} remedy what to do about an option that is not supported
  * @returns {TlsConfig}
  */
-export function readTls(field, options, wayOut) {
+export function readTls(field, options, remedy) {
   for (const [name, value] of Object.entries(options)) {
     if (value !== undefined && !UNDERSTOOD.includes(name)) {
       throw invalidArgument(
-        `${field}.${name} is not supported, only ${UNDERSTOOD.join(", ")}: ${wayOut}`,
+        `${field}.${name} is not supported, because only ${UNDERSTOOD.join(", ")} are: ${remedy}`,
       );
     }
   }
-  // pg makes the key non-enumerable, so it is not among the entries.
+  // The key of pg is not enumerable, so it is not among the entries.
   const { ca, cert, key, servername, rejectUnauthorized } = options;
   if (isGiven(servername) && typeof servername !== "string") {
     throw invalidArgument(`${field}.servername must be a string`);

@@ -1,4 +1,4 @@
-// What each behaviour gets: backends to test, keys that no other test uses, and waits.
+// The context of a behaviour: backends to test, keys that no other test uses, and waits.
 
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
@@ -7,12 +7,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 /** A TTL that does not expire during a test. */
 export const LONG_TTL_MS = 600_000;
 
-/** The clock of a store may be this much coarser than ours. */
+/** How much coarser the clock of a store may be than ours. */
 export const CLOCK_GRAIN_MS = 10;
 
 const POLL_MS = 10;
 
-/** Backends are `any` here: a suite checks at run time what types promise. */
+/** Provides what a behaviour needs. Backends are `any`, because a suite checks types at run time. */
 export class Context {
   /** @type {any[]} */
   #backends = [];
@@ -38,7 +38,7 @@ export class Context {
     return backend;
   }
 
-  /** A key that no other test uses, also not one of an earlier run. */
+  /** Returns a key that no other test uses, not even in an earlier run. */
   key(label = "key") {
     return `${label}:${randomBytes(8).toString("hex")}`;
   }
@@ -60,8 +60,8 @@ export class Context {
   }
 
   /**
-   * Waits until nobody holds the key: when somebody surely did for the last time, and when nobody
-   * did, on the clock of `performance.now()`.
+   * Waits until nobody holds the key. Returns when it was last seen held, and when it was first seen free,
+   * on the clock of `performance.now()`.
    * @param {any} backend
    * @param {string} key
    */
@@ -89,8 +89,8 @@ async function closeIfPossible(backend) {
 }
 
 /**
- * The error that the operation rejects with. One that resolves fails the test; so does one that
- * throws at once, because callers expect a promise.
+ * Returns the error that the operation rejects with. The test fails if the operation resolves. It also
+ * fails if the operation throws synchronously, because callers expect a promise.
  * @param {() => Promise<unknown>} operation
  * @param {string} what
  */
@@ -121,7 +121,7 @@ export async function rejection(operation, what) {
  */
 export async function rejectsWith(operation, code, what) {
   const error = await rejection(operation, what);
-  // By name: a program may have loaded the package twice, and each has its class.
+  // The class is compared by name, because a program may have loaded the package twice.
   assert.equal(error?.name, "LockError", `${what} must reject with a LockError`);
   assert.equal(error.code, code, `${what} must reject with the code "${code}"`);
 }

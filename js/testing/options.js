@@ -1,11 +1,11 @@
-// The options of testBackend(), checked and with their defaults.
+// Reads and checks the options of testBackend(), and fills in their defaults.
 
 import { TIME_TOLERANCE_MS } from "../base/constants.js";
 import { invalidArgument } from "../base/errors.js";
 
 /** @import { TestBackendOptions } from "../../types/testing.js" */
 
-/** Short enough for a quick suite, long enough for a store on the same machine. */
+/** The default TTL is short enough for a quick suite, and long enough for a store on the same machine. */
 const DEFAULT_TTL_MS = 500;
 const DEFAULT_TIMEOUT_MS = 20_000;
 
@@ -26,7 +26,7 @@ const DEFAULT_TIMEOUT_MS = 20_000;
 
 /**
  * @param {TestBackendOptions<any>} given
- * @param {string[]} behaviours the names that `skip` may hold
+ * @param {string[]} behaviours the names that `skip` may contain
  * @returns {Options}
  */
 export function readOptions(given, behaviours) {
@@ -76,7 +76,7 @@ function readSkip(skip, behaviours) {
 }
 
 /**
- * The functions that were passed, or those that the runner made global.
+ * Returns the functions of the test runner: those that were passed, or the global ones.
  * @param {TestBackendOptions<any>} given
  */
 function readRunner(given) {

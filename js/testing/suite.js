@@ -1,4 +1,4 @@
-// Registers the contract as tests with whatever test runner there is.
+// Registers the contract as tests, with any test runner.
 
 import { LockError } from "../base/errors.js";
 import { acquiring } from "./behaviours/acquire.js";
@@ -39,7 +39,7 @@ export const BEHAVIOURS = {
   ...working,
 };
 
-/** What the runner's own limit adds to ours, so that our message is the one that people read. */
+/** How much longer the runner's own limit is than ours, so that people read our message. */
 const RUNNER_EXTRA_MS = 5_000;
 
 /** @param {TestBackendOptions<any>} given */
@@ -75,8 +75,8 @@ async function runOn(behaviour, options) {
 }
 
 /**
- * Settles as `work` does, or rejects when the time is over: an operation that never settles must
- * fail its test even in a runner that has no limit.
+ * Settles as `work` does, or rejects when the time is over. An operation that never settles must fail its
+ * test even in a runner without a limit.
  * @param {number} ms
  * @param {Promise<void>} work
  */

@@ -2,7 +2,7 @@
 // converts them (TypeError), then by the rules of request() (DOMException).
 
 /**
- * What a caller asks for.
+ * The lock that a caller requests, with its options.
  * @typedef {object} Wanted
  * @property {string} name
  * @property {"shared" | "exclusive"} mode
@@ -86,7 +86,8 @@ function toSignal(value) {
   throw new TypeError("The signal must be an AbortSignal");
 }
 
-/** @type {(this: unknown) => boolean} throws if `this` is no AbortSignal of the runtime, of any realm */
+/** The runtime's own getter. It throws if `this` is not an AbortSignal of the runtime, of any realm.
+ * @type {(this: unknown) => boolean} */
 const getAborted = /** @type {any} */ (
   Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")
 ).get;

@@ -86,7 +86,7 @@ export class LockManager {
 
   #checkOpen() {
     if (this.#isClosed) {
-      throw new DOMException("This lock manager is closed", "InvalidStateError");
+      throw new DOMException("This lock manager is closed: create a new one", "InvalidStateError");
     }
   }
 

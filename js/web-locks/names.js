@@ -1,17 +1,17 @@
-// Names and keys. A name is any string of JavaScript, a key is well-formed Unicode in NFC, not empty and
-// not long. Every name has a key of its own, and the same one on every version of every runtime.
+// Converts names to keys. A name is any string of JavaScript. A key is well-formed Unicode in NFC, not empty
+// and of limited length. Each name has a key of its own, which is the same in every version of every runtime.
 
 import { createHash } from "node:crypto";
 import { MAX_KEY_LENGTH_BYTES } from "../base/constants.js";
 
-/** Before a name that can be read from its key. */
+/** The prefix of a key from which the name can be read. */
 const READABLE = "web-locks:";
-/** Before the hash of a name that is too long for a key. */
+/** The prefix of a key that contains only a hash, because the name is too long. */
 const HASHED = "web-locks-sha256:";
 
 /**
- * What a key cannot contain, and what some version of Unicode might normalize. Printable ASCII and the
- * letters of Latin-1 and Latin Extended-A stay readable.
+ * The characters that a key cannot contain, or that some version of Unicode might normalize. Printable ASCII
+ * and the letters of Latin-1 and Latin Extended-A stay readable.
  */
 const ESCAPED = /[^\x20-\x24\x26-\x7e\u00c0-\u017f]/g;
 const ESCAPE = /%u([0-9A-F]{4})/g;
@@ -29,7 +29,7 @@ export function keyOf(name) {
 }
 
 /**
- * Returns the name whose key it is. `undefined` if the name was too long, or if it is no key of a name.
+ * Returns the name of a key. `undefined` if the name was too long, or if this is not the key of a name.
  * @param {string} key
  * @returns {string | undefined}
  */

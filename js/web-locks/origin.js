@@ -1,4 +1,4 @@
-// What the lock managers of one backend share, as the documents of one origin share their locks.
+// The state that the lock managers of one backend share, as the documents of one origin share their locks.
 
 import { setImmediate } from "node:timers";
 import { holdWith, tryHoldWith } from "../lock/hold.js";
@@ -13,10 +13,10 @@ import { Turns } from "./turns.js";
 /** @typedef {import("./arguments.js").Wanted} Wanted */
 /** @typedef {import("./queue.js").Grant} Grant */
 
-/** The label in telemetry. */
+/** The label of these locks in telemetry. */
 const NAME = "web-locks";
 
-/** A request waits as long as it takes, like a leader. */
+/** The limits of a wait: a request waits for as long as it takes. */
 const PATIENT = { timeoutMs: Infinity, maxRetries: Infinity, maxDelayMs: 1_000 };
 
 /** @type {WeakMap<object, Origin>} */
@@ -30,16 +30,16 @@ export function originOf(backend) {
 }
 
 export class Origin {
-  /** In the order in which the locks were granted.
+  /** The held locks, in the order in which they were granted.
    * @type {Set<Grant>} */
   held = new Set();
   /** @type {Map<string, NameQueue>} */
   #queues = new Map();
   #turns = new Turns();
-  /** The lockIds of what is held here or being released.
+  /** The lockIds of locks that are held or being released here.
    * @type {Set<string>} */
   #ownIds = new Set();
-  /** One set for each query in progress: the lockIds that were ours at any time since it began.
+  /** One set for each query in progress, with all lockIds that were ours since the query began.
    * @type {Set<Set<string>>} */
   #queries = new Set();
   #backend;
@@ -80,7 +80,7 @@ export class Origin {
     const held = [...this.held].map(({ request }) => infoOf(request));
     const pending = [...this.#queues.values()].flatMap((queue) => queue.pending.map(infoOf));
     const others = await this.#heldByOthers();
-    // A task of its own, after those of the requests that were made before.
+    // Resolve in a task of its own, after the tasks of the requests that were made before.
     await new Promise((resolve) => void setImmediate(resolve));
     return { held: [...held, ...others], pending };
   }

@@ -1,9 +1,9 @@
 // The requests for one name and the locks that are held on it, as the standard processes them.
 //
 // The standard has a "lock task queue" that takes one step after the other: a request, a release, an
-// abort. So does each name here, and a step includes its attempt at the store. That way the store
-// decides requests in their order. If somebody outside of this process holds the lock, the first
-// request waits at the store, and what follows waits here.
+// abort. Here each name has such a queue, and a step includes its attempt at the store. So the store decides
+// requests in their order. If another process holds the lock, the first request waits at the store, and all
+// later ones wait here.
 
 import { notSupported } from "./arguments.js";
 
@@ -13,9 +13,9 @@ import { notSupported } from "./arguments.js";
 
 /** A lock that is held by a request of this process. */
 export class Grant {
-  /** Whether the lock was lost at the store. A lock that a request of this process stole is not. */
+  /** Whether the lock was lost at the store. False if a request of this process stole it. */
   isLost = false;
-  /** The callback's promise, once it is settled. Then the lock can no longer be stolen.
+  /** The callback's promise once it is settled. From then on the lock can no longer be stolen.
    * @type {Promise<any> | undefined} */
   settled;
 
@@ -82,7 +82,7 @@ export class NameQueue {
   /** @param {Request} request */
   async #arrive(request) {
     if (request.isAborted) {
-      // Aborted in the same turn of the event loop: its promise is rejected already.
+      // The request was aborted in the same turn of the event loop, so its promise is already rejected.
     } else if (request.steal) {
       await this.#steal(request);
     } else if (request.ifAvailable) {
@@ -110,8 +110,7 @@ export class NameQueue {
   }
 
   /**
-   * Returns whether the locks that are held here admit one more. Requests that came before are not
-   * looked at.
+   * Returns whether the locks that are held here admit one more. Earlier requests are not considered.
    * @param {Request} request
    */
   #admits({ mode }) {
@@ -152,7 +151,7 @@ export class NameQueue {
   }
 
   /**
-   * Ends the wait of a request at the store. If it has just got the lock, that is released.
+   * Ends the wait of a request at the store. If the request has just acquired the lock, releases it.
    * @param {Request} request
    */
   async #stopWaiting(request) {
@@ -208,9 +207,11 @@ export class NameQueue {
       const handle = await this.#origin.tryHold(request);
       if (handle !== null) return handle;
       if (!this.#origin.canBreak()) {
-        throw notSupported("This backend cannot release a lock that another process holds");
+        throw notSupported(
+          "The lock cannot be stolen, because this backend cannot release a lock of another process",
+        );
       }
-      // Another process may take the lock in the meantime. Then it is stolen from that one.
+      // If another process acquires the lock in the meantime, it is stolen from that process.
       await this.#origin.breakLock(request);
     }
   }
@@ -238,7 +239,7 @@ export class NameQueue {
     const { request } = grant;
     if (request.isAborted) return this.#enqueue(() => this.#release(grant));
     request.unlisten();
-    // It was lost before the callback was called, so that there is nothing to protect.
+    // The lock was lost before the callback was called, so there is nothing to protect.
     if (grant.isLost) return;
     const waiting = request.call(true);
     const onSettled = () => {
@@ -255,13 +256,13 @@ export class NameQueue {
       grant.request.resolve(grant.settled);
       await this.#process();
     } else {
-      // Lost after it was settled. If it was stolen, the promise is rejected already.
+      // The lock was lost after the callback had settled. If it was stolen, the promise is already rejected.
       grant.request.resolve(grant.settled);
     }
   }
 
   /**
-   * The store has given the lock to somebody else, or may have done so.
+   * Ends a grant whose lock the store has granted to another holder, or may have.
    * @param {Grant} grant
    * @param {unknown} cause
    */

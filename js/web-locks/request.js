@@ -8,14 +8,14 @@ import { addAlgorithm, removeAlgorithm } from "./signals.js";
 /** @typedef {import("./turns.js").Turn} Turn */
 
 /**
- * A wait for a lock that somebody outside of this process holds.
+ * A wait for a lock that another process holds.
  * @typedef {object} Wait
  * @property {AbortController} cancel
  * @property {Promise<Outcome>} outcome
  */
 
 /**
- * What an attempt or a wait has led to: a held lock, `null` if it is held elsewhere, or an error.
+ * The outcome of an attempt or a wait: a held lock, `null` if it is held elsewhere, or an error.
  * @typedef {{ handle: any, error?: undefined } | { handle?: undefined, error: any }} Outcome
  */
 
@@ -32,7 +32,7 @@ export class Request {
   #signal;
   /** @type {(() => void) | undefined} */
   #onAbort;
-  /** The caller's, for AsyncLocalStorage and traces. */
+  /** The asynchronous context of the caller, for AsyncLocalStorage and traces. */
   #context = new AsyncResource("SyncGuardLockRequest", { requireManualDestroy: true });
 
   /**
@@ -92,8 +92,8 @@ export class Request {
   }
 
   /**
-   * Calls the callback in the context of the caller. What it returns, throws or rejects with is that of
-   * the promise.
+   * Calls the callback in the context of the caller. The returned promise has the outcome of the callback,
+   * which may also throw.
    * @param {boolean} isGranted
    * @returns {Promise<any>}
    */

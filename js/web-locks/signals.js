@@ -1,4 +1,4 @@
-// What an aborted signal does to requests.
+// Runs algorithms when a signal is aborted.
 
 import { addAbortListener } from "node:events";
 

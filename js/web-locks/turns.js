@@ -10,7 +10,7 @@ export class Turns {
   /** @type {Set<Turn>} in the order of the requests, without those that are over */
   #open = new Set();
 
-  /** To be called once for each request, in their order. */
+  /** Returns the next turn. Must be called once for each request, in their order. */
   take() {
     const turn = new Turn(() => this.#advance());
     this.#open.add(turn);

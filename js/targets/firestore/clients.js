@@ -5,12 +5,12 @@ import { noSettings } from "../shared.js";
 
 /** @typedef {import("./target.js").FirestoreConnection} FirestoreConnection */
 
-const WAY_OUT =
+const REMEDY =
   "pass { projectId, emulatorHost } or { projectId, credentials }, or a firestore: URL, instead";
 
 /**
- * Recognised by its method, so that any copy and version of the library works. In an options object,
- * `collection` is a string.
+ * Returns whether the target is a client. It is recognised by its method, so that any copy and version of
+ * the library works. In an options object, `collection` is a string.
  * @param {any} target
  */
 export function isClient(target) {
@@ -18,7 +18,7 @@ export function isClient(target) {
 }
 
 export function unreadableClient() {
-  return noSettings("Firestore", WAY_OUT);
+  return noSettings("Firestore", REMEDY);
 }
 
 /**
@@ -28,14 +28,14 @@ export function unreadableClient() {
  */
 export function settingsOfClient(db) {
   const settings = db._settings;
-  // Never empty, because the library adds its own name and version to the settings.
+  // A client's settings are never empty, because the library adds its own name and version to them.
   if (typeof settings !== "object" || settings === null || Object.keys(settings).length === 0) {
     throw unreadableClient();
   }
   const { ssl, credentials, keyFilename, keyFile } = settings;
   if (ssl !== false && (settings.authClient ?? settings.auth) !== undefined) {
     throw invalidArgument(
-      "The credentials of this Firestore instance are an auth client, which cannot be read: pass { projectId, credentials } or { projectId, keyFilename } instead",
+      "The credentials of this Firestore instance cannot be read, because they are an auth client: pass { projectId, credentials } or { projectId, keyFilename } instead",
     );
   }
   return {

@@ -29,7 +29,7 @@ export const KNOWN = {
     ...["projectId", "databaseId", "emulatorHost", "host", "port", "ssl"],
     ...["credentials", "keyFilename"],
   ],
-  places: ["projectId", "emulatorHost", "host", "credentials", "keyFilename"],
+  identifying: ["projectId", "emulatorHost", "host", "credentials", "keyFilename"],
   options: [...SHARED_OPTIONS, "collection", "fenceCollection", "cleanupInIsLocked"],
   noSettings: unreadableClient,
 };
@@ -83,7 +83,7 @@ function readUrl(url) {
   query.delete("emulatorHost");
   if (parts === null || query.size > 0) {
     throw invalidArgument(
-      "A Firestore URL has the form firestore://project/database, with ?emulatorHost=host:port for an emulator",
+      "This Firestore URL cannot be read. A Firestore URL has the form firestore://project/database, with ?emulatorHost=host:port for an emulator",
     );
   }
   return withEnvironment({
@@ -98,12 +98,15 @@ function decode(part) {
   try {
     return decodeURIComponent(part ?? "") || undefined;
   } catch (cause) {
-    throw invalidArgument("The Firestore URL has a malformed percent escape", { cause });
+    throw invalidArgument(
+      'This Firestore URL cannot be read, because it has a malformed percent escape: write "%" as %25',
+      { cause },
+    );
   }
 }
 
 /**
- * Fills in what the options leave out.
+ * Fills in missing options from the environment.
  * @param {any} given
  * @returns {FirestoreConnection}
  */

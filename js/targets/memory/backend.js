@@ -49,7 +49,7 @@ function readTarget(target, options) {
     ...(isOptions(target) && readOptions(target, OPTIONS)),
     ...readOptions(options, OPTIONS),
   };
-  // Timeouts have no effect, but programs may pass the same options to any backend.
+  // Timeouts have no effect here, but programs may pass the same options to any backend.
   checkTimeouts(given);
   if (given.clock !== undefined && !CLOCKS.includes(given.clock)) {
     throw invalidArgument('clock must be "system" or "javascript"');

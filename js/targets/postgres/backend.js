@@ -39,7 +39,8 @@ export function createLock(...args) {
 }
 
 /**
- * For the tables, `true` stands for any label.
+ * Opens a native backend to create its tables. There, the option `holderLabel` may be `true`, because the
+ * tables are the same for any label.
  * @param {string} call
  * @param {any} target
  * @param {any} options

@@ -1,13 +1,13 @@
 // Reads the connection settings of clients of other libraries.
 
 import { noSettings } from "../shared.js";
-import { cannotTakeOver, compact, list, readPassword, WAY_OUT, withTls } from "./params.js";
+import { unsupported, compact, list, readPassword, REMEDY, withTls } from "./params.js";
 
 /** @typedef {import("./target.js").PostgresConnection} PostgresConnection */
 
 /**
- * Recognised by its methods, so that any copy and version of a library works, and a mock is not
- * mistaken for an options object.
+ * Returns whether the target is a client. It is recognised by its methods, so that any copy and version of
+ * a library works, and a mock is not mistaken for an options object.
  * @param {any} target
  */
 export function isClient(target) {
@@ -15,12 +15,12 @@ export function isClient(target) {
 }
 
 export function unreadableClient() {
-  return noSettings("PostgreSQL", WAY_OUT);
+  return noSettings("PostgreSQL", REMEDY);
 }
 
 /**
- * Recognises the library: postgres.js' `sql` is a function, and a Pool of pg has the class of its
- * clients.
+ * Reads the settings of a client of any library: postgres.js' `sql` is a function, and a Pool of pg has the
+ * class of its clients as a property.
  * @param {any} client
  * @returns {PostgresConnection}
  */
@@ -41,7 +41,7 @@ function clientOf(pool) {
   try {
     return new pool.Client(pool.options);
   } catch {
-    // Without the cause, which quotes a malformed URL with its password.
+    // The error has no cause, because that would quote a malformed URL with its password.
     throw unreadableClient();
   }
 }
@@ -53,12 +53,12 @@ function clientOf(pool) {
  */
 function fromPostgresJs(from) {
   if (!from?.path && !Array.isArray(from?.host)) throw unreadableClient();
-  if (from.socket) throw cannotTakeOver("a socket of its own");
+  if (from.socket) throw unsupported("a socket of its own");
   const { application_name, options, sslrootcert, ...settings } = from.connection ?? {};
   const where = from.path ? socket(from.path) : { host: list(from.host), port: list(from.port) };
   const { ssl } = from;
   const known = readPassword(from.pass, from);
-  // For these modes it does not verify the server's certificate.
+  // For these modes, postgres.js does not verify the server's certificate.
   const unverified = ssl === "require" || ssl === "allow";
   return {
     params: compact({
@@ -68,7 +68,7 @@ function fromPostgresJs(from) {
       password: known.password,
       application_name,
       keepalives_idle: wholeSeconds(from.keep_alive),
-      // Its default is far longer than ours.
+      // The default of postgres.js, 30, is far longer than ours.
       connect_timeout: from.connect_timeout === 30 ? undefined : wholeSeconds(from.connect_timeout),
       options: startupOptions(options, settings),
       target_session_attrs: from.target_session_attrs,
@@ -94,9 +94,9 @@ function fromPostgresJs(from) {
 function fromPg(client, options) {
   const from = client.connectionParameters;
   if (!Number.isInteger(from?.port)) throw unreadableClient();
-  if (options.stream) throw cannotTakeOver("a stream of its own");
+  if (options.stream) throw unsupported("a stream of its own");
   const known = readPassword(from.password, client, from);
-  // In milliseconds; in the parameters it is in seconds.
+  // The option is in milliseconds, and the parameter in seconds.
   const connectTimeoutMs = Number(options.connectionTimeoutMillis);
   return {
     params: compact({
@@ -122,7 +122,7 @@ function fromPg(client, options) {
 }
 
 /**
- * Limits the size of their pool to the largest of ours.
+ * Limits the size of the library's pool to the largest size of ours.
  * @param {unknown} max
  */
 function poolSize(max) {
@@ -131,7 +131,7 @@ function poolSize(max) {
 }
 
 /**
- * Returns whole seconds. `undefined` if it is not set, or less than a second.
+ * Returns the whole seconds. `undefined` if the value is not set, or less than a second.
  * @param {unknown} seconds
  */
 function wholeSeconds(seconds) {
@@ -153,9 +153,9 @@ function startupOptions(given, settings) {
   return all.length > 0 ? all.join(" ") : undefined;
 }
 
-/** @param {string} path of the socket itself; libpq wants its directory */
+/** @param {string} path of the socket itself, whereas libpq wants its directory */
 function socket(path) {
   const parts = /^(.*)\/\.s\.PGSQL\.(\d+)$/.exec(path);
-  if (parts === null) throw cannotTakeOver("a socket with an unusual name");
+  if (parts === null) throw unsupported("a socket that is not named .s.PGSQL.<port>");
   return { host: parts[1], port: parts[2] };
 }

@@ -1,27 +1,27 @@
-// Values for libpq's keywords.
+// Converts options to values for libpq's keywords.
 
 import { invalidArgument } from "../../base/errors.js";
 import { readTls } from "../tls.js";
 
-export const WAY_OUT = "pass a URL or an options object instead";
-const TLS_WAY_OUT = "leave it out, or say the rest with sslmode in a URL";
+export const REMEDY = "pass a URL or an options object instead";
+const TLS_REMEDY = "leave it out, or set sslmode in a URL";
 
 /**
- * `true` and objects, as for Node's tls.connect(); the rest is said with `sslmode`.
+ * Reads `ssl` if it is `true` or an object, as for Node's tls.connect(). Other values become `sslmode`.
  * @param {any} ssl
  */
 export function withTls(ssl) {
   if (ssl === true) return { tls: {} };
   return typeof ssl === "object" && ssl !== null
-    ? { tls: readTls("ssl", ssl, TLS_WAY_OUT) }
+    ? { tls: readTls("ssl", ssl, TLS_REMEDY) }
     : undefined;
 }
 
 /**
  * Returns the password, or the function that is called for each new connection.
  * @param {any} value
- * @param {any} [client] what the function is a property of
- * @param {any} [parameters] what it is called with
+ * @param {any} [client] the object of which the function is a method
+ * @param {any} [parameters] the argument of the function
  */
 export function readPassword(value, client, parameters) {
   if (typeof value !== "function") return { password: value };
@@ -52,8 +52,8 @@ export function compact(params) {
 }
 
 /** @param {string} what */
-export function cannotTakeOver(what) {
+export function unsupported(what) {
   return invalidArgument(
-    `This PostgreSQL client has ${what}, which cannot be taken over: ${WAY_OUT}`,
+    `This PostgreSQL client has ${what}, which a native connection cannot use: ${REMEDY}`,
   );
 }

@@ -16,8 +16,8 @@ import { compact, list, readPassword, withTls } from "./params.js";
 /**
  * @typedef {object} PostgresConnection
  * @property {string} [url]
- * @property {Record<string, string>} [params] these win over the URL
- * @property {Record<string, string>} [defaults] these lose against it
+ * @property {Record<string, string>} [params] values that take precedence over the URL
+ * @property {Record<string, string>} [defaults] values over which the URL takes precedence
  * @property {import("../tls.js").TlsConfig} [tls]
  * @property {boolean} [prepare]
  * @property {number} [poolSize]
@@ -33,7 +33,7 @@ export const KNOWN = {
     ...["url", "connectionString", "host", "port", "database", "user", "username", "password"],
     ...["ssl", "options", "applicationName", "targetSessionAttrs"],
   ],
-  places: ["url", "connectionString", "host"],
+  identifying: ["url", "connectionString", "host"],
   options: [
     ...[...SHARED_OPTIONS, "tableName", "fenceTableName", "cleanupInIsLocked"],
     ...["poolSize", "idleTimeoutMs", "prepare"],
@@ -41,7 +41,7 @@ export const KNOWN = {
   noSettings: unreadableClient,
 };
 
-/** libpq's environment. */
+/** The variables of libpq's environment, and their keywords. */
 const ENVIRONMENT = {
   PGHOST: "host",
   PGHOSTADDR: "hostaddr",
@@ -87,7 +87,7 @@ export function readTarget(target, options) {
     config: {
       ...settings,
       ...config,
-      // Whether there are labels decides about columns; which one it is, is the hooks' business.
+      // The native configuration only says whether there is a label, which decides about a column.
       holderLabel: holderLabel !== undefined && holderLabel !== false,
     },
     hooks: { onReleaseError, disposeTimeoutMs, holderLabel, releaseOnExit },
@@ -128,7 +128,7 @@ function ownName() {
   try {
     return userInfo().username;
   } catch {
-    // A user id without a name: the options must then name the user.
+    // The system has no name for this user id, so the options must name the user.
     return undefined;
   }
 }

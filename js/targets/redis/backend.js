@@ -3,7 +3,7 @@
 import { createNativeBackend } from "../../native/backend.js";
 import { withCredentials } from "../credentials.js";
 import { checkTarget, createManagedLock, reading } from "../shared.js";
-import { appointClient } from "./client.js";
+import { registerClient } from "./client.js";
 import { KNOWN } from "./options.js";
 import { readTarget } from "./target.js";
 
@@ -28,7 +28,7 @@ export function createRedisBackend(target, options) {
       createNativeBackend("redis", { ...config, ...asked }, hooks, CAPABILITIES),
     );
   }
-  const asked = appointClient(client);
+  const asked = registerClient(client);
   const cluster = client.kind.endsWith("-cluster");
   const { connectTimeoutMs: _unused, ...rest } = config;
   const overClient = { ...rest, cluster };

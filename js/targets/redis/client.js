@@ -9,6 +9,7 @@ import { register } from "../../native/questions.js";
 /** @typedef {{ code: string, sha: string, keys: string[], args: string[] }} ScriptCall */
 
 const REPLY_NAMES = ["ReplyError", "ErrorReply", "SimpleError", "BlobError"];
+const SEE_CAUSE = "Its own error is context.cause";
 
 /**
  * Explains error codes of the system, in the same words as the backend's own connections.
@@ -34,7 +35,7 @@ const REASONS = {
 };
 
 /**
- * How to make a client run a script: by its text and, if supported, by its hash.
+ * The functions that make a client run a script: by its text and, if the client can, by its hash.
  * @typedef {object} Ways
  * @property {(code: string, keys: string[], args: string[]) => any} byText
  * @property {((sha: string, keys: string[], args: string[]) => any) | undefined} byHash
@@ -45,7 +46,7 @@ const REASONS = {
  * @param {KnownClient} known
  * @returns {number}
  */
-export function appointClient(known) {
+export function registerClient(known) {
   const { byText, byHash } = waysOf(known);
 
   /** @param {ScriptCall} call */
@@ -64,7 +65,7 @@ export function appointClient(known) {
   return register({
     answer: async (call) => ({ reply: plain(await run(call)) }),
     describe,
-    // Clients attach the command with its arguments, which are keys and lockIds.
+    // Clients attach the command with its arguments to their errors. These are keys and lockIds.
     isSecret: true,
   });
 }
@@ -86,7 +87,7 @@ function waysOf({ kind, client }) {
     nodeRedis ? [{ keys, arguments: args }] : [keys.length, ...keys, ...args];
   return {
     byText: (code, keys, args) => client.eval(code, ...rest(keys, args)),
-    // Of any other object only eval() is known.
+    // Any other object is only known to have eval().
     byHash:
       kind !== "eval" && typeof hashed === "function"
         ? (sha, keys, args) => hashed.call(client, sha, ...rest(keys, args))
@@ -95,8 +96,8 @@ function waysOf({ kind, client }) {
 }
 
 /**
- * Upstash's eval() parses every text in a reply as JSON if it can, so that a name in quotes would lose
- * them. The function with which it sends its commands does not.
+ * Sends a command with the function that Upstash's client uses itself. Its eval() parses every text in a
+ * reply as JSON if it can, so a name in quotes would lose them.
  * @param {any} upstash
  * @param {"eval" | "evalsha"} command
  * @param {string} script
@@ -107,7 +108,7 @@ async function request(upstash, command, script, keys, args) {
   const body = [command, script, keys.length, ...keys, ...args];
   const { result, error } = await upstash.client.request({ body });
   if (error) throw Object.assign(new Error(error), { name: "ReplyError" });
-  if (result === undefined) throw new TypeError("The answer holds no result");
+  if (result === undefined) throw new TypeError("The answer of Upstash contains no result");
   return result;
 }
 
@@ -130,7 +131,7 @@ function isReply(error) {
   if (REPLY_NAMES.includes(error?.name) || REPLY_NAMES.includes(error?.constructor?.name)) {
     return true;
   }
-  // For wrappers and mocks: `WRONGTYPE Operation against a key…`
+  // Wrappers and mocks throw other errors, with a message such as `WRONGTYPE Operation against a key…`.
   return /^[A-Z][A-Z0-9]+ /.test(String(error?.message)) && error?.code === undefined;
 }
 
@@ -154,20 +155,20 @@ function describe(error) {
 function classify(error) {
   const text = `${error?.code} ${error?.name} ${error?.message}`;
   if (/time(d)?[ -]?out|ETIMEDOUT/i.test(text)) {
-    return ["NetworkTimeout", "The Redis client timed out"];
+    return ["NetworkTimeout", `The Redis client timed out. ${SEE_CAUSE}`];
   }
   const away = /connect|closed|offline|socket|fetch failed|MaxRetries|RootNodes|Slots/i;
-  // Or a code of the system: ECONNREFUSED, EPIPE and the like.
+  // The error may also have a code of the system, such as ECONNREFUSED or EPIPE.
   if (away.test(text) || /\bE[A-Z]{4,}\b/.test(text) || reasonCode(error) !== "") {
     const reason = REASONS[reasonCode(error)];
-    const message = "The Redis client has no connection";
-    return ["ServiceUnavailable", reason === undefined ? message : `${message}: ${reason}`];
+    const why = reason === undefined ? "" : `: ${reason}`;
+    return ["ServiceUnavailable", `The Redis client has no connection${why}. ${SEE_CAUSE}`];
   }
-  return ["Internal", "The Redis client failed"];
+  return ["Internal", `The Redis client failed. ${SEE_CAUSE}`];
 }
 
 /**
- * Returns the system's error code, of the error itself or of an error that it wraps.
+ * Returns the system's code of the error, or of an error that it wraps. Empty if there is none.
  * @param {any} error
  * @returns {string}
  */

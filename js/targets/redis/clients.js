@@ -49,7 +49,8 @@ function kindOf(client) {
 }
 
 /**
- * node-redis' own clients have a getter for them, which may return nothing.
+ * Returns whether a client of node-redis shows its settings. Its plain clients have a getter for them, which
+ * may return nothing.
  * @param {any} client
  */
 function showsSettings(client) {
@@ -93,7 +94,7 @@ export function settingsOfClient({ kind, client }) {
  */
 function cannot(what, why) {
   return invalidArgument(
-    `${what} cannot be taken over for a native connection (${why}): ` +
+    `${what} cannot be used for a native connection, because ${why}: ` +
       'pass connection options or a URL instead, or use transport: "client"',
   );
 }
@@ -134,13 +135,13 @@ function ofIoredis(options) {
 function ofIoredisCluster(startupNodes, options) {
   const { redisOptions = {}, dnsLookup, natMap } = options;
   if (options.useSRVRecords) throw cannot("useSRVRecords", "SRV records are not looked up");
-  // Here and not imported: node:dns is a fifth of what importing everything takes.
+  // This is not an import, because loading node:dns takes a fifth of the time of loading everything.
   const { lookup } = process.getBuiltinModule("node:dns");
   if (dnsLookup && dnsLookup !== lookup && !keepsNames(dnsLookup)) {
     throw cannot("A custom dnsLookup", "it is code");
   }
   if (redisOptions.Connector) throw cannot("A custom Connector", "it is code");
-  // ioredis takes whatever is not in redisOptions from the nodes.
+  // ioredis takes options that are not in redisOptions from the nodes.
   const first = startupNodes.find((node) => typeof node === "object" && node !== null) ?? {};
   return {
     cluster: startupNodes,
@@ -155,8 +156,8 @@ function ofIoredisCluster(startupNodes, options) {
 }
 
 /**
- * `(address, callback) => callback(null, address)` is what ioredis recommends where certificates
- * name hosts. It needs no handling here, because host names are kept for the certificate anyway.
+ * Returns whether the function is `(address, callback) => callback(null, address)`, which ioredis recommends
+ * if certificates name hosts. The native connection does the same: it keeps the names of hosts.
  * @param {(address: string, callback: (error: unknown, address: string) => void) => void} dnsLookup
  */
 function keepsNames(dnsLookup) {
@@ -255,7 +256,7 @@ function withoutSocketOptions(socket) {
 }
 
 /**
- * Reads it as ioredis does: any truthy value turns TLS on.
+ * Reads the option as ioredis does: any truthy value enables TLS.
  * @param {any} tls
  */
 function tlsOf(tls) {

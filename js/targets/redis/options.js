@@ -1,4 +1,4 @@
-// The options of a Redis backend. They are checked here, so that no message of a lower layer quotes a
+// Checks the options of a Redis backend. They are checked here, so that no message of a lower layer quotes a
 // value.
 
 import { invalidArgument } from "../../base/errors.js";
@@ -7,11 +7,11 @@ import { readTls } from "../tls.js";
 import { readUrl } from "./url.js";
 
 /**
- * How to reach Redis, as far as it is given. The names are those of ioredis.
+ * The given settings of a connection to Redis. Their names are those of ioredis.
  * @typedef {Record<string, any>} RedisSettings
  */
 
-/** What may be said in one object. */
+/** The options that can be passed in one object. */
 export const KNOWN = {
   kind: "Redis",
   create: "createRedisBackend",
@@ -21,8 +21,8 @@ export const KNOWN = {
     ...["connectionName", "sentinels", "name", "sentinelUsername", "sentinelPassword"],
     ...["sentinelTLS", "cluster", "natMap"],
   ],
-  /** Without any of them REDIS_URL says which server it is. */
-  places: ["url", "host", "port", "path", "sentinels", "cluster"],
+  /** If none of them is given, REDIS_URL says which server is meant. */
+  identifying: ["url", "host", "port", "path", "sentinels", "cluster"],
   options: [...SHARED_OPTIONS, "keyPrefix", "cleanupInIsLocked", "transport"],
   noSettings: () =>
     noSettings(
@@ -31,7 +31,7 @@ export const KNOWN = {
     ),
 };
 
-const TLS_WAY_OUT = 'leave it out, or use transport: "client" with a client';
+const TLS_REMEDY = 'leave it out, or use transport: "client" with a client';
 
 /** @param {Record<string, any>} options */
 export function checkBackendOptions(options) {
@@ -73,11 +73,15 @@ function readDeployment({ host, port, path, sentinels, cluster, natMap, ...more 
     (way) => way !== undefined && way !== null,
   );
   if (some.length > 1) {
-    throw invalidArgument("Give either a host and port, a path, sentinels or cluster nodes");
+    throw invalidArgument(
+      "The Redis options name more than one deployment: pass either a host and port, a path, sentinels or cluster nodes",
+    );
   }
   if (sentinels !== undefined && sentinels !== null) {
     if (typeof more.name !== "string" || more.name === "") {
-      throw invalidArgument("Redis Sentinel needs the name of the master group (name)");
+      throw invalidArgument(
+        "The Redis options have sentinels but no name of the master group: set name",
+      );
     }
     return {
       kind: "sentinel",
@@ -146,7 +150,7 @@ function readNatMap(natMap) {
   if (natMap === undefined || natMap === null) return {};
   if (typeof natMap !== "object") {
     throw invalidArgument(
-      'natMap cannot be taken over as a function: pass it as an object, or use transport: "client"',
+      'natMap is a function, which a native connection cannot use: pass an object, or use transport: "client"',
     );
   }
   return Object.fromEntries(
@@ -162,7 +166,7 @@ function tlsConfig(tls) {
   if (tls === undefined || tls === null || tls === false) return undefined;
   if (tls === true) return {};
   if (typeof tls !== "object") throw invalidArgument("tls must be true or an object");
-  return readTls("tls", tls, TLS_WAY_OUT);
+  return readTls("tls", tls, TLS_REMEDY);
 }
 
 /**

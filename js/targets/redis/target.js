@@ -14,7 +14,7 @@ const EXPECTED =
   "The Redis target must be a URL, an options object, an ioredis, node-redis or Upstash client, " +
   "an object with an eval() method, or nothing";
 
-/** Clients that there is no other way with than through them. */
+/** The kinds of clients that can only be used as the transport. */
 const NOT_NATIVE = ["eval", "upstash"];
 
 /**
@@ -42,7 +42,9 @@ export function readTarget(target, options) {
   const hooks = { ...inUrl, ...given.options };
   const backend = checkBackendOptions(hooks);
   if (hooks.transport === "client") {
-    throw invalidArgument('transport: "client" needs a client as the target');
+    throw invalidArgument(
+      'transport: "client" has no client to use: pass a client as the target, or leave transport out',
+    );
   }
   return { config: { ...nativeConfig(settings), ...backend }, hooks };
 }
@@ -55,20 +57,22 @@ export function readTarget(target, options) {
  * @returns {{ settings: RedisSettings, inUrl: Record<string, any> }}
  */
 function readPlain(target, fields) {
-  const standard = process.env.REDIS_URL || DEFAULT_URL;
-  if (target === undefined || target === null) return split(readUrl(standard), {});
+  const defaultUrl = process.env.REDIS_URL || DEFAULT_URL;
+  if (target === undefined || target === null) return split(readUrl(defaultUrl), {});
   if (typeof target === "string" || target instanceof URL) {
     return split(readUrl(String(target)), {});
   }
   if (!isOptions(target)) throw invalidArgument(EXPECTED + explain(target));
-  const placed = KNOWN.places.some((name) => fields[name] !== undefined && fields[name] !== null);
-  const { url = placed ? undefined : standard, ...rest } = fields;
+  const isIdentified = KNOWN.identifying.some(
+    (name) => fields[name] !== undefined && fields[name] !== null,
+  );
+  const { url = isIdentified ? undefined : defaultUrl, ...rest } = fields;
   return split(url === undefined ? {} : readUrl(String(url)), rest);
 }
 
 /**
  * @param {Record<string, any>} fromUrl
- * @param {Record<string, any>} fields these win
+ * @param {Record<string, any>} fields which take precedence
  */
 function split(fromUrl, fields) {
   /** @type {RedisSettings} */

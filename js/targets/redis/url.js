@@ -4,9 +4,9 @@ import { invalidArgument } from "../../base/errors.js";
 
 /** @typedef {import("./options.js").RedisSettings} RedisSettings */
 
-const FORM =
-  "A Redis URL has the form redis://user:password@host:port/db, rediss://… for TLS, " +
-  "or unix:/path/to/socket?db=0";
+const MALFORMED =
+  "This Redis URL cannot be read. A Redis URL has the form redis://user:password@host:port/db, " +
+  "rediss://… for TLS, or unix:/path/to/socket?db=0";
 
 const NUMBERS = ["db", "family", "connectTimeoutMs", "operationTimeoutMs"];
 const TEXTS = ["keyPrefix"];
@@ -20,8 +20,8 @@ export function readUrl(url) {
     return /^unix:/i.test(url) ? readUnix(url) : readTcp(new URL(url));
   } catch (error) {
     if (error instanceof Error && error.name === "LockError") throw error;
-    // The cause of new URL() quotes the URL.
-    throw invalidArgument(FORM);
+    // The error has no cause, because the error of new URL() quotes the URL.
+    throw invalidArgument(MALFORMED);
   }
 }
 
@@ -29,10 +29,10 @@ export function readUrl(url) {
 function readTcp({ protocol, hostname, port, username, password, pathname, searchParams, hash }) {
   const secure = protocol === "rediss:" || protocol === "valkeys:";
   if ((!secure && protocol !== "redis:" && protocol !== "valkey:") || hash !== "") {
-    throw invalidArgument(FORM);
+    throw invalidArgument(MALFORMED);
   }
   const db = pathname.replace(/^\//, "");
-  if (!/^\d*$/.test(db)) throw invalidArgument(FORM);
+  if (!/^\d*$/.test(db)) throw invalidArgument(MALFORMED);
   return {
     host: hostname === "" ? "127.0.0.1" : hostname.replace(/^\[|\]$/g, ""),
     port: port === "" ? 6379 : Number(port),
@@ -46,7 +46,7 @@ function readTcp({ protocol, hostname, port, username, password, pathname, searc
 /** @param {string} url */
 function readUnix(url) {
   const parts = /^unix:(?:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?)?(\/[^?#]+)(?:\?([^#]*))?$/i.exec(url);
-  if (parts === null) throw invalidArgument(FORM);
+  if (parts === null) throw invalidArgument(MALFORMED);
   const [, username = "", password = "", path, query] = parts;
   return {
     path: decodeURIComponent(path),
@@ -75,7 +75,7 @@ function readQuery(query) {
     else if (TEXTS.includes(name)) settings[name] = value;
     else {
       throw invalidArgument(
-        `Unknown parameter in the Redis URL: there are ${[...NUMBERS, ...TEXTS].join(", ")}`,
+        `Unknown parameter in the Redis URL: use only ${[...NUMBERS, ...TEXTS].join(", ")}`,
       );
     }
   }

@@ -13,8 +13,8 @@ const CAPABILITIES = /** @type {const} */ ({
   timeAuthority: "server",
 });
 
-// Two copies of SQLite in one process must not open the same file, because the system's file locks belong
-// to the process. So the copy of this package that was loaded first opens files for all others.
+// Two copies of SQLite in one process must not open the same file, because the system's file locks belong to
+// the process. So the first copy of this package that was loaded opens files for all other copies.
 const OPEN = Symbol.for("syncguard.sqlite.open.1");
 if (!Object.hasOwn(globalThis, OPEN)) {
   Object.defineProperty(globalThis, OPEN, {

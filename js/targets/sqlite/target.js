@@ -21,8 +21,8 @@ import {
  * @property {number} [operationTimeoutMs]
  */
 
-const FORM =
-  "A SQLite URL has the form sqlite:/absolute/path or sqlite:relative/path, or just sqlite: for the default file, " +
+const MALFORMED =
+  "This SQLite URL cannot be read. A SQLite URL has the form sqlite:/absolute/path or sqlite:relative/path, or just sqlite: for the default file, " +
   "with ?durability=, ?allowNetworkFileSystem=true, ?connectTimeoutMs= and ?operationTimeoutMs= if need be";
 
 export const KNOWN = {
@@ -30,7 +30,7 @@ export const KNOWN = {
   create: "createSqliteBackend",
   defaults: "one file for all processes of this user",
   connection: ["path"],
-  places: ["path"],
+  identifying: ["path"],
   options: [...SHARED_OPTIONS, "allowNetworkFileSystem", "durability"],
   noSettings: () => noSettings("SQLite", "pass the path of a file instead"),
 };
@@ -39,7 +39,7 @@ const DURABILITIES = ["full", "normal"];
 /**
  * Returns the configuration of the native backend, and the options that only JavaScript needs.
  * @param {any} target
- * @param {any} options these win over those of a URL
+ * @param {any} options which take precedence over those of a URL
  * @returns {{ config: SqliteTargetConfig, hooks: Record<string, any> }}
  */
 export function readTarget(target, options) {
@@ -53,7 +53,7 @@ export function readTarget(target, options) {
   } = hooks;
   const config = {
     path: inTarget.path,
-    // Read here, so that a backend keeps its file if the variable changes later.
+    // The variable is read here, so that a backend keeps its file if the variable changes later.
     stateDirectory: inTarget.path === undefined ? stateDirectory() : undefined,
     allowNetworkFileSystem,
     durability,
@@ -71,7 +71,8 @@ export function readTarget(target, options) {
   return { config, hooks };
 }
 
-/** Where the default file is, unless it is in the home directory. An empty variable is none. */
+/** Returns the directory of the default file, unless it is in the home directory. An empty variable counts as
+ * not set. */
 function stateDirectory() {
   return process.env.SYNCGUARD_STATE_DIR || undefined;
 }
@@ -97,7 +98,7 @@ function readPlain(target) {
  * @returns {SqliteTargetConfig}
  */
 function readUrl(url) {
-  // A "//" must be followed by a path: a host has no meaning, and "sqlite://file" would be guessing.
+  // A "//" must be followed by a path. A host has no meaning here, and "sqlite://file" is ambiguous.
   const parts = /^sqlite:(?:\/\/(?=\/|$|\?))?(?!\/\/)([^?#]*)(?:\?([^#]*))?$/i.exec(url);
   try {
     if (/^file:/i.test(url)) return { path: fileURLToPath(url) };
@@ -106,9 +107,9 @@ function readUrl(url) {
       return { path: path || undefined, ...readQuery(parts[2]) };
     }
   } catch (cause) {
-    throw invalidArgument(FORM, { cause });
+    throw invalidArgument(MALFORMED, { cause });
   }
-  throw invalidArgument(FORM);
+  throw invalidArgument(MALFORMED);
 }
 
 /**

@@ -55,7 +55,7 @@ export const acquiring = {
   },
 
   "held-key-refused": {
-    title: "a held key is refused, also to its holder, and the lock stays as it was",
+    title: "a held key is refused, even to its holder, and the lock does not change",
     async run(t) {
       const backend = await t.backend();
       const key = t.key();

@@ -1,4 +1,4 @@
-// When a lock ends by itself, and what its holder can still do then.
+// The expiry of a lock, and what its holder can still do afterwards.
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -87,7 +87,7 @@ export const expiring = {
   },
 
   "extend-shortens": {
-    title: "extend with a shorter ttl brings the end nearer",
+    title: "extend with a shorter ttl makes the lock expire sooner",
     async run(t) {
       const backend = await t.backend();
       const key = t.key();

@@ -1,4 +1,4 @@
-// Fences: a number for each lock of a key, greater than those of all earlier locks.
+// Fences: each lock has a number that is greater than those of all earlier locks of its key.
 
 import assert from "node:assert/strict";
 import { LONG_TTL_MS } from "../context.js";
@@ -42,7 +42,7 @@ export const fencing = {
   },
 
   "fences-grow-contended": {
-    title: "they grow strictly under contention",
+    title: "fences grow strictly under contention",
     needs: "fences",
     async run(t) {
       const backend = await t.backend();
@@ -64,7 +64,7 @@ export const fencing = {
   },
 
   "fences-survive-expiry": {
-    title: "they survive expiry",
+    title: "fences survive the expiry of a lock",
     needs: "fences",
     async run(t) {
       const backend = await t.backend();
@@ -78,7 +78,7 @@ export const fencing = {
   },
 
   "shared-fences": {
-    title: "they survive a new backend on the same data",
+    title: "fences continue on a new backend with the same data",
     needs: "fences",
     async run(t) {
       const one = await t.backend();

@@ -1,9 +1,9 @@
-// Which texts are keys, and which are the same key.
+// The texts that are keys, and the texts that are the same key.
 
 import assert from "node:assert/strict";
 import { LONG_TTL_MS } from "../context.js";
 
-/** Keys that have a meaning of their own in some store, or are easily mangled on the way to it. */
+/** Keys that have a special meaning in some store, or are easily mangled on the way to it. */
 export const ODD_KEYS = {
   "a space": " ",
   newlines: "a\nb\r\nc",
@@ -41,10 +41,10 @@ export const ODD_KEYS = {
 const ALIKE = ["x", "X", "x ", " x", "x\0", "х" /* Cyrillic */, "x:", ":x", "ｘ", "x\u200b"];
 
 /**
- * Holds locks on all of them at once. The keys are the same in every run, so that a lock that an
- * aborted run left behind would be in the way: its TTL is short.
+ * Holds locks on all keys at once. The keys are the same in every run. The TTL is short, so that a lock
+ * that an aborted run left behind is soon gone.
  * @param {import("../context.js").Context} t
- * @param {[string, string][]} keys each with what to call it
+ * @param {[string, string][]} keys each with its name in messages
  */
 async function holdTogether(t, keys) {
   const backend = await t.backend();
@@ -67,7 +67,7 @@ async function holdTogether(t, keys) {
 /** @type {Record<string, import("../suite.js").Behaviour>} */
 export const naming = {
   "any-text": {
-    title: "any text up to 512 bytes is a key, and none stands in the place of another",
+    title: "any text up to 512 bytes is a key, and different texts are different locks",
     run: (t) => holdTogether(t, Object.entries(ODD_KEYS)),
   },
 

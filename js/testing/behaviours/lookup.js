@@ -1,4 +1,4 @@
-// What lookup() finds and shows.
+// The results of lookup(), and what they show.
 
 import assert from "node:assert/strict";
 import { inspect } from "node:util";
@@ -7,7 +7,7 @@ import { generateLockId, hashKey } from "../../native/keys.js";
 /** @type {Record<string, import("../suite.js").Behaviour>} */
 export const lookingUp = {
   "lookup-info": {
-    title: "by key and by lockId: the same sanitized info",
+    title: "lookup by key and by lockId returns the same sanitized info",
     async run(t) {
       const backend = await t.backend();
       const key = t.key();
@@ -31,7 +31,7 @@ export const lookingUp = {
   },
 
   "lookup-hides-secrets": {
-    title: "what it returns does not show the key or the lockId when printed",
+    title: "a printed result of lookup shows neither the key nor the lockId",
     async run(t) {
       const backend = await t.backend();
       const key = t.key("secret");
@@ -47,7 +47,7 @@ export const lookingUp = {
   },
 
   "lookup-nothing": {
-    title: "nothing there: null",
+    title: "lookup returns null if there is no lock",
     async run(t) {
       const backend = await t.backend();
       const key = t.key();
@@ -61,7 +61,7 @@ export const lookingUp = {
   },
 
   "lookup-expired": {
-    title: "an expired lock is not found",
+    title: "lookup does not find an expired lock",
     async run(t) {
       const backend = await t.backend();
       const key = t.key();
@@ -73,7 +73,7 @@ export const lookingUp = {
   },
 
   "lookup-reads-only": {
-    title: "looking changes nothing",
+    title: "lookup and isLocked change nothing",
     async run(t) {
       const backend = await t.backend();
       const key = t.key();

@@ -1,4 +1,4 @@
-// What release() frees, and for whom.
+// Who can release a lock, and what a release frees.
 
 import assert from "node:assert/strict";
 import { generateLockId } from "../../native/keys.js";

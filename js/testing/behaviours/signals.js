@@ -1,4 +1,4 @@
-// What an AbortSignal does to each operation.
+// The effect of an AbortSignal on each operation.
 
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
@@ -62,7 +62,7 @@ export const cancelling = {
         );
         if (error instanceof Error) {
           await rejectsWith(() => Promise.reject(error), "Aborted", name);
-          // Whatever the store granted meanwhile must be given up long before its TTL.
+          // A lock that the store granted in the meantime must be released long before its TTL.
           await t.untilFree(backend, key);
         }
         assert.equal(listeners(signal), 0, `${name} left a listener on its signal`);
@@ -79,7 +79,7 @@ export const cancelling = {
       const { signal } = new AbortController();
       for (const [name, operation] of operations(backend, t.key(), lockId, signal)) {
         await operation();
-        await operation(); // refused, or finds nothing: the other way out
+        await operation(); // The second call is refused or finds nothing, which takes another path.
         assert.equal(listeners(signal), 0, `${name} left a listener on its signal`);
       }
     },

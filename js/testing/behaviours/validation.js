@@ -22,7 +22,7 @@ const BAD_TTLS = {
 /** @type {Record<string, import("../suite.js").Behaviour>} */
 export const validating = {
   "invalid-key": {
-    title: "a key that is none is an InvalidArgument",
+    title: "an invalid key is an InvalidArgument",
     async run(t) {
       const backend = await t.backend();
       for (const [name, key] of Object.entries(BAD_KEYS)) {
@@ -36,7 +36,7 @@ export const validating = {
   },
 
   "invalid-lock-id": {
-    title: "a lockId that is none is an InvalidArgument",
+    title: "an invalid lockId is an InvalidArgument",
     async run(t) {
       const backend = await t.backend();
       for (const [name, lockId] of Object.entries(BAD_LOCK_IDS)) {

@@ -1,4 +1,4 @@
-// What people do with a backend: lock() around a function, which waits, holds and extends.
+// The functions that people use with a backend: lock() waits, holds the lock and extends it.
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
