@@ -59,9 +59,9 @@ await main(async () => {
   } finally {
     await servers.stop();
   }
-  const told = readdirSync(folder).filter((name) => name.startsWith("report"));
-  if (told.length) {
-    const texts = told.map((name) => readFileSync(join(folder, name), "utf8"));
+  const reports = readdirSync(folder).filter((name) => name.startsWith("report"));
+  if (reports.length) {
+    const texts = reports.map((name) => readFileSync(join(folder, name), "utf8"));
     throw new Failure(`AddressSanitizer found:\n${texts.join("\n")}`);
   }
   if (failure) throw failure;

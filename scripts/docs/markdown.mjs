@@ -1,5 +1,5 @@
-// What the site does with Markdown: links between files of the repository become links between pages,
-// and pictures become part of the page, so that they follow its colour scheme.
+// Adapts Markdown to the site: links between files of the repository become links between pages, and
+// pictures become part of the page, so that they follow its colour scheme.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../lib/run.mjs";

@@ -135,7 +135,7 @@ function pageOfFile({ name, source, module }, checker, index) {
 const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
 const position = (symbol) => symbol.declarations[0].pos;
 
-/** What people call comes before what describes it. */
+/** The order of kinds on a page: functions that people call come before the types that describe them. */
 function rank({ flags }) {
   if (flags & (ts.SymbolFlags.Function | ts.SymbolFlags.Class)) return 0;
   if (flags & ts.SymbolFlags.Variable) return 1;
@@ -330,7 +330,7 @@ const code = (text) => `\`\`\`ts signature\n${text}\n\`\`\``;
 const code1 = (node) => `\`${node.getText()}\``;
 const cell = (text) => text.replaceAll("|", "\\|").replace(/\s*\n\s*/g, " ");
 
-/** Comments are almost Markdown. Vue would read `<` and `{{` outside of code. */
+/** Escapes `<` and `{{` outside of code in a comment, which Vue would interpret. */
 function prose(text) {
   return text
     .split(/(`[^`]*`)/)

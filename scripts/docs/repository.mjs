@@ -1,6 +1,5 @@
-// Where the project lives: everything that the documentation site knows about it comes from
-// package.json. Until `repository` and `homepage` are set there, the site has neither edit links nor
-// canonical URLs.
+// The addresses of the project. The documentation site takes them from package.json. Until `repository` and
+// `homepage` are set there, the site has neither edit links nor canonical URLs.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../lib/run.mjs";

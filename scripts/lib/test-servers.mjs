@@ -1,5 +1,6 @@
-// The plain servers that all tests share, one line each. If its variable is already set, that server is
-// used instead. Tests that need a special server (with TLS, a cluster, one to kill) start it themselves.
+// The plain servers that all tests share, one line each. If the variable of a server is already set, that
+// one is used instead. Tests that need a special server (with TLS, a cluster, one to kill) start it
+// themselves.
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import {

@@ -50,7 +50,7 @@ export async function python(...names) {
 /** Returns the path of Node.js for another platform. */
 export async function nodeFor(platform) {
   const file = platform.startsWith("win") ? "bin/node.exe" : "bin/node";
-  // A version that Debian's wine and qemu can run.
+  // Version 22 runs under Debian's wine and qemu.
   return npmTool(`node-${platform}`, "22", file);
 }
 
