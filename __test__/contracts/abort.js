@@ -80,7 +80,7 @@ export function abort(t) {
         expect(listeners(controller.signal)).toBe(0);
         if (outcome.error) {
           expectAborted(outcome.error);
-          // Long before its ttl: whatever the server granted was given back.
+          // A lock that the server granted is released long before its ttl.
           await untilFree(backend, key);
         } else if (name === "isLocked" || name === "lookup by key") {
           expect(outcome.value).toBe(name === "isLocked" ? false : null);
@@ -94,9 +94,9 @@ export function abort(t) {
       }
     });
 
-    test("an acquire that is aborted in any moment leaves no lock behind", async () => {
+    test("an acquire that is aborted at any moment leaves no lock behind", async () => {
       const backend = await t.backend();
-      // About as long as an answer takes, which comes meanwhile on another thread.
+      // Waits about as long as an answer takes. It arrives in the meantime, on another thread.
       let answerMs = Infinity;
       for (let i = 0; i < 50; i++) {
         const askedAt = performance.now();
@@ -147,7 +147,7 @@ export function abort(t) {
       await holder.release();
     });
 
-    test("a crowd that is aborted while it waits leaves nothing behind", async () => {
+    test("many waiters that are aborted leave no lock behind", async () => {
       const backend = await t.backend();
       const key = t.key();
       const holder = await backend.acquire({ key, ttlMs: 60_000 });
@@ -166,7 +166,7 @@ export function abort(t) {
       );
       const outcomes = Promise.allSettled(waiting);
       await turn();
-      // Abort and free the key at the same moment: whoever gets it in that moment must give it back.
+      // Abort and release at the same moment: a waiter that acquires the key then must release it.
       const released = holder.release();
       controller.abort();
       await released;

@@ -1,5 +1,5 @@
-// Several processes whose event loops are blocked at random: whenever one of them is told that it
-// holds the lock, no other is.
+// Several processes whose event loops are blocked at random: whenever one of them learns that it
+// holds the lock, no other process does.
 
 import { fork } from "node:child_process";
 import { once } from "node:events";

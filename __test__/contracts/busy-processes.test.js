@@ -1,5 +1,5 @@
-// The event loop of a process is blocked while it waits for a lock, holds it, or gives it back: what
-// another process sees.
+// The event loop of a process is blocked while the process waits for a lock, holds it, or releases it.
+// These tests check what another process sees.
 
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -26,7 +26,7 @@ const key = "k";
 const children = [];
 afterAll(() => children.forEach((child) => child.kill("SIGKILL")));
 
-/** A busy process, what it told, and a backend on the same locks. */
+/** Starts a busy process. Returns it with its messages, and a backend on the same locks. */
 async function start(name, options) {
   const { config, toleranceMs } = BACKENDS[name];
   const module = new URL(`../${name}/open.js`, import.meta.url).href;
@@ -53,7 +53,7 @@ async function end(backend, exit) {
 
 describe.concurrent.each(Object.keys(BACKENDS))("%s", (name) => {
   test.each(MODES)(
-    "holding, with a heartbeat, %s: nobody else ever gets the lock",
+    "holding, with a heartbeat, %s: no other process acquires the lock",
     async (mode) => {
       const job = { mode, phase: "holding", ttlMs: 1_000, autoExtend: true, blockMs: 2_500 };
       const { backend, launch } = await start(name, job);
@@ -70,7 +70,7 @@ describe.concurrent.each(Object.keys(BACKENDS))("%s", (name) => {
     60_000,
   );
 
-  test("holding, without one: it knows that the lock is lost, and another has it in time", async () => {
+  test("holding without a heartbeat: the process learns of the loss, and another acquires the lock in time", async () => {
     const job = { phase: "holding", ttlMs: 1_000, blockMs: 4_000 };
     const { backend, toleranceMs, launch } = await start(name, job);
     const { told, heard, goOn, exit } = launch();
@@ -90,10 +90,10 @@ describe.concurrent.each(Object.keys(BACKENDS))("%s", (name) => {
     await end(backend, exit);
   }, 60_000);
 
-  test("ending: the lock is given back while the thread is kept", async () => {
+  test("ending: the lock is released while the thread is blocked", async () => {
     const job = { phase: "ending", ttlMs: 60_000, blockMs: 6_000 };
     const { backend, launch } = await start(name, job);
-    // A server that knows the script: to tell it takes an answer, and somebody who reads that.
+    // The server must know the script. To learn that takes an answer, and a thread that reads it.
     await (await backend.acquire({ key, ttlMs: 1_000 })).release();
     const { heard, exit } = launch();
     await heard("blocking");
@@ -104,7 +104,7 @@ describe.concurrent.each(Object.keys(BACKENDS))("%s", (name) => {
   }, 60_000);
 
   test.each([true, false])(
-    "waiting, heartbeat %s: the lock is surely held when the function is entered",
+    "waiting, heartbeat %s: the lock is certainly held when the function is called",
     async (autoExtend) => {
       const job = { phase: "waiting", ttlMs: 600, autoExtend, blockMs: 2_500 };
       const { backend, launch } = await start(name, job);

@@ -1,4 +1,4 @@
-// cleanupInIsLocked: what isLocked() may remove in the background, and what it must not.
+// The option cleanupInIsLocked: what isLocked() may remove in the background, and what it must not.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
@@ -7,7 +7,7 @@ import { until } from "../fixtures/wait.js";
 import { connect, open as openPostgres, tables } from "../postgres/open.js";
 import { ioredis, open as openRedis, prefix } from "../redis/open.js";
 
-/** Each store by a way of its own: what is stored, and how to move its end. */
+/** For each store: how to read the stored lock, and how to change its expiry. */
 const STORES = {
   redis() {
     const redis = ioredis();
@@ -16,7 +16,7 @@ const STORES = {
     return {
       open: (options) => openRedis({ keyPrefix, ...options }),
       stored,
-      // Without a TTL: else Redis would have removed it itself.
+      // Stored without a TTL, because Redis would otherwise remove the lock itself.
       endAt: async (ms) => {
         const lock = { ...JSON.parse(await stored()), expiresAtMs: ms };
         await redis.set(`${keyPrefix}:k`, JSON.stringify(lock));
@@ -65,13 +65,13 @@ describe.each(Object.keys(STORES))("%s", (name) => {
     await store.end();
   });
 
-  /** Time for what happens in the background. */
+  /** Waits for work in the background. */
   const afterAWhile = async () => {
     await sleep(300);
     return store.stored();
   };
 
-  test("a live lock is not touched", async () => {
+  test("a live lock does not change", async () => {
     const backend = await open(true);
     const held = await backend.acquire({ key: "k", ttlMs: 60_000 });
     const before = await store.stored();
@@ -80,9 +80,9 @@ describe.each(Object.keys(STORES))("%s", (name) => {
     expect(await held.release()).toEqual({ ok: true });
   });
 
-  test("what ended a moment ago stays", async () => {
+  test("a lock that has just expired stays", async () => {
     const backend = await open(true);
-    // Beyond the tolerance, within the guard; repeated where the machine was too slow for it.
+    // Beyond the tolerance but within the guard. Repeated if the machine was too slow for that.
     const kept = await until(async () => {
       await backend.acquire({ key: "k", ttlMs: 60_000 });
       const endedAt = Date.now() - 1_100;
@@ -93,7 +93,7 @@ describe.each(Object.keys(STORES))("%s", (name) => {
     expect(`${kept.stored}`).toContain("expires");
   });
 
-  test("what ended long ago goes, its counter stays, and the answer is the same", async () => {
+  test("a lock that expired long ago is removed, its counter stays, and the answer is the same", async () => {
     const counter = await store.counter();
     await store.endAt(Date.now() - 60_000);
     const before = await store.stored();

@@ -1,4 +1,4 @@
-// Whose clock decides: that of a client is set wrong by an hour.
+// Tests which clock decides, with a client whose clock is wrong by an hour.
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
@@ -9,7 +9,7 @@ import { collections } from "../firestore/open.js";
 
 const HOUR_MS = 3_600_000;
 const TTL_MS = 60_000;
-// What a busy machine may need for a request.
+// The time that a busy machine may need for a request.
 const NOISE_MS = 20_000;
 
 const BACKENDS = [
@@ -18,7 +18,7 @@ const BACKENDS = [
   ["firestore", collections(), "client"],
 ];
 
-/** What a process sees whose clock is off by `offset`. */
+/** Returns what a process sees whose clock is wrong by `offset`. */
 async function seenAt(offset, name, options) {
   const module = new URL(`../${name}/open.js`, import.meta.url).href;
   const program = `

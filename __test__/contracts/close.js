@@ -10,12 +10,12 @@ const never = () => {
 
 export function close(t) {
   describe("close", () => {
-    test("an unused backend closes", async () => {
+    test("an unused backend can be closed", async () => {
       const backend = await t.isolated();
       expect(await backend.close()).toBeUndefined();
     });
 
-    test("twice, at once and one after the other, is fine", async () => {
+    test("a backend can be closed twice, at once or one after the other", async () => {
       const backend = await t.isolated();
       await backend.isLocked({ key: "k" });
       await Promise.all([backend.close(), backend.close()]);
@@ -23,7 +23,7 @@ export function close(t) {
       await backend[Symbol.asyncDispose]();
     });
 
-    test("afterwards every operation rejects", async () => {
+    test("after close, every operation rejects", async () => {
       const backend = await t.isolated();
       const lockId = generateLockId();
       await backend.close();
@@ -46,7 +46,7 @@ export function close(t) {
       }
     });
 
-    test("acquires under way are granted, or say that it is closed and leave nothing behind", async () => {
+    test("acquires in flight are granted, or reject because the backend is closed and leave no lock behind", async () => {
       const backend = t.shared ? await t.another() : await t.isolated();
       const keys = Array.from({ length: 20 }, () => t.key());
       const pending = keys.map((key) => backend.acquire({ key, ttlMs: 60_000 }));
@@ -68,10 +68,10 @@ export function close(t) {
       expect((await rejection(backend.isLocked({ key: "k" }))).message).toContain("closed");
     });
 
-    test.each(WAITING_FORMS)("a %s() that waits is told", async (form) => {
+    test.each(WAITING_FORMS)("a %s() that waits rejects", async (form) => {
       const backend = await t.isolated();
       await backend.acquire({ key: "k", ttlMs: 600_000 });
-      // Over a backend of somebody else it can only learn of it by its next attempt.
+      // Over a custom backend, a wait learns of the close only from its next attempt.
       const acquisition = { retryDelayMs: t.native ? 300_000 : 20, backoff: "fixed" };
       const waiting = rejection(FORMS[form](backend, { key: "k", acquisition }, never));
       for (let i = 0; i < 10; i++) await turn();

@@ -1,4 +1,4 @@
-// close() while locks are held: they keep their connection, for a time; nothing is left locked.
+// close() while locks are held: they keep their connection for a time, and no lock is left behind.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -11,7 +11,7 @@ const never = () => {
   throw new Error("the function must not run");
 };
 
-/** What a call says that the backend is closed for. */
+/** The error of calls on a closed backend. */
 function expectClosed(error) {
   expect(error).toBeInstanceOf(LockError);
   expect(error.code).toBe("InvalidArgument");
@@ -19,18 +19,18 @@ function expectClosed(error) {
 }
 
 export function closing(t) {
-  // The locks of somebody else's backend are his own to close.
+  // A custom backend closes its locks itself.
   if (!t.native) return;
 
-  // Each test mostly waits for the clock: together they take as long as the longest of them.
+  // The tests mostly wait for the clock, so together they take as long as the longest of them.
   describe.concurrent("close while locks are held", () => {
-    /** A backend to close, and what another one sees of its locks, where there can be another. */
+    /** Returns a backend to close, and a function that asks another backend, if possible, for its locks. */
     const closing = async () => {
       const [backend, other] = t.shared
         ? [await t.another(), await t.backend()]
         : [await t.isolated(), undefined];
       const key = t.key();
-      // Connected: on a busy machine that can take longer than the locks here last.
+      // Connect first: on a busy machine that can take longer than these locks last.
       await backend.isLocked({ key });
       const isLocked = () => other?.isLocked({ key });
       const expectLocked = async (locked) => {
@@ -51,7 +51,7 @@ export function closing(t) {
           closes = backend.close().then(() => (closed = true));
           expectClosed(await rejection(backend.acquire({ key: "another", ttlMs: 1000 })));
           expectClosed(await rejection(lock(backend, never, { key: "another" })));
-          // Longer than the lock lives without its heartbeat.
+          // Waits for longer than the lock lives without its heartbeat.
           await sleep(ttlMs + t.toleranceMs + 200);
           expect(isHeld()).toBe(true);
           expect(signal.aborted).toBe(false);
@@ -68,7 +68,7 @@ export function closing(t) {
       },
     );
 
-    test("a lead is kept too", async () => {
+    test("lead() keeps its lock too", async () => {
       const { backend, key, expectLocked } = await closing();
       let closes;
       const outcome = await lead(
@@ -99,7 +99,7 @@ export function closing(t) {
           const took = performance.now() - closedAt;
           expect(took).toBeGreaterThanOrEqual(490);
           expect(took).toBeLessThan(500 + NOISE_MS);
-          // Nothing is left locked by a close.
+          // A close leaves nothing locked.
           await expectLocked(false);
           const reason = await aborted(signal);
           expect(reason).toBeInstanceOf(LockError);
@@ -111,7 +111,7 @@ export function closing(t) {
       },
     );
 
-    test("a lead that is given up is not stood for again", async () => {
+    test("a lead() whose lock was given up does not rejoin the election", async () => {
       const { backend, key, expectLocked } = await closing();
       let terms = 0;
       const leading = lead(
@@ -128,14 +128,14 @@ export function closing(t) {
       await expectLocked(false);
     });
 
-    test("with throwIfLost what was given up rejects", async () => {
+    test("with throwIfLost a call whose lock was given up rejects", async () => {
       const { backend, key } = await closing();
       const config = { key, ttlMs: 600_000, throwIfLost: true };
       const outcome = lock(backend, () => backend.close({ timeoutMs: 0 }), config);
       expect((await rejection(outcome)).code).toBe("LockLost");
     });
 
-    test("timeoutMs 0: many locks are given up at once, also those without a heartbeat", async () => {
+    test("timeoutMs 0: many locks are given up at once, including those without a heartbeat", async () => {
       const { backend, key, expectLocked } = await closing();
       const keys = [key, ...Array.from({ length: 30 }, () => t.key())];
       const held = await Promise.all(
@@ -149,7 +149,7 @@ export function closing(t) {
       }
     });
 
-    test("minHoldMs is no reason to stay", async () => {
+    test("minHoldMs does not delay the close", async () => {
       const { backend, key } = await closing();
       await lock(backend, () => {}, { key, minHoldMs: 60_000 });
       const closedAt = performance.now();
@@ -174,7 +174,7 @@ export function closing(t) {
       expect(order).toEqual(["released", "closed", "closed", "closed"]);
     });
 
-    test("a release that is under way is waited for", async () => {
+    test("close waits for a release in flight", async () => {
       const { backend, key, expectLocked } = await closing();
       const held = await hold(backend, { key, ttlMs: 600_000 });
       const released = held.release();

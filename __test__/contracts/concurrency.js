@@ -14,7 +14,7 @@ const PATIENT = {
 
 export function concurrency(t) {
   describe("concurrency", () => {
-    test("50 workers on one key through lock(): never two inside, no update lost", async () => {
+    test("50 workers on one key with lock(): never two inside, no update lost", async () => {
       const backends = [await t.backend()];
       if (t.shared) backends.push(await t.another());
       const key = t.key();
@@ -42,7 +42,7 @@ export function concurrency(t) {
       expect(await backends[0].isLocked({ key })).toBe(false);
     }, 120_000);
 
-    test("50 workers on one key through acquire and release", async () => {
+    test("50 workers on one key with acquire and release", async () => {
       const backend = await t.backend();
       const key = t.key();
       const checker = new OverlapChecker();

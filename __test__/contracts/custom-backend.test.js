@@ -1,4 +1,4 @@
-// lock(), handles, helpers and telemetry are for any object of the LockBackend shape.
+// lock(), handles, helpers and telemetry work with any object of the LockBackend shape.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -55,7 +55,7 @@ describe("a backend that returns bare results, without handles or fences", () =>
 });
 
 describe("a backend that does not look at signals", () => {
-  /** Grants, but only when the gate opens. */
+  /** A backend that grants only when the gate opens. */
   const slow = () => {
     const gate = deferred();
     const inner = createCustomBackend();
@@ -70,7 +70,7 @@ describe("a backend that does not look at signals", () => {
     return { backend, gate };
   };
 
-  test("a lock granted after the wait was aborted is given back", async () => {
+  test("a lock granted after the wait was aborted is released", async () => {
     const { backend, gate } = slow();
     const controller = new AbortController();
     const { signal } = controller;
@@ -81,7 +81,7 @@ describe("a backend that does not look at signals", () => {
     await untilFree(backend, "k");
   });
 
-  test("a lock granted after the time was up is given back", async () => {
+  test("a lock granted after the wait timed out is released", async () => {
     const { backend, gate } = slow();
     const acquisition = { timeoutMs: 20 };
     const error = await rejection(
@@ -94,7 +94,7 @@ describe("a backend that does not look at signals", () => {
 });
 
 describe("autoExtend over a backend", () => {
-  /** Counts the extends, and lets some of them fail. */
+  /** A backend that counts extensions, and lets some of them fail. */
   const counting = (fails = () => false) => {
     const inner = createCustomBackend();
     const backend = {
@@ -130,7 +130,7 @@ describe("autoExtend over a backend", () => {
     expect(backend.extends).toBeGreaterThanOrEqual(3);
   });
 
-  test("that never answers again ends in LockLost when the time is up", async () => {
+  test("that never answers again ends in LockLost when the lock's time is over", async () => {
     const backend = counting(() => true);
     const reason = await lock(backend, ({ signal }) => aborted(signal), {
       key: "k",

@@ -1,9 +1,9 @@
-// Handles of a real backend. What needs a failing or a slow release is in handles.test.js.
+// Handles of a real backend. Tests that need a failing or slow release are in handles.test.js.
 
 import { describe, expect, test } from "vitest";
 import { acquireHandle } from "../fixtures/api.js";
 
-/** A view of `backend` that counts its releases. */
+/** Returns a wrapper of `backend` that counts releases. */
 function counted(backend) {
   const view = { ...backend, releases: 0 };
   view.release = (options) => {
@@ -62,7 +62,7 @@ export function disposal(t) {
       expect((await lock.release()).ok).toBe(false);
     });
 
-    test("a second release is refused, also while the first is under way", async () => {
+    test("a second release is refused, even while the first is in flight", async () => {
       const backend = await t.backend();
       const lock = await backend.acquire({ key: t.key(), ttlMs: 60_000 });
       const both = await Promise.all([lock.release(), lock.release()]);
@@ -70,7 +70,7 @@ export function disposal(t) {
       expect((await lock.release()).ok).toBe(false);
     });
 
-    test("dispose after a release leaves the next owner alone", async () => {
+    test("dispose after a release does not release the next holder's lock", async () => {
       const backend = await t.backend();
       const key = t.key();
       const lock = await backend.acquire({ key, ttlMs: 60_000 });
@@ -83,7 +83,7 @@ export function disposal(t) {
       expect(await backend.isLocked({ key })).toBe(false);
     });
 
-    test("a lock released by its id elsewhere disposes quietly", async () => {
+    test("dispose of a lock that was released elsewhere reports nothing", async () => {
       const failures = [];
       const backend = await t.another({ onReleaseError: (error) => failures.push(error) });
       const lock = await backend.acquire({ key: t.key(), ttlMs: 60_000 });
@@ -92,7 +92,7 @@ export function disposal(t) {
       expect(failures).toEqual([]);
     });
 
-    test("extend works through a handle as often as wanted", async () => {
+    test("extend of a handle works any number of times", async () => {
       const backend = await t.backend();
       const lock = await backend.acquire({ key: t.key(), ttlMs: 60_000 });
       for (const ttlMs of [70_000, 80_000, 90_000])
@@ -101,7 +101,7 @@ export function disposal(t) {
       expect((await lock.extend(60_000)).ok).toBe(false);
     });
 
-    test("acquireHandle gives the same handle, over this and over a wrapped backend", async () => {
+    test("acquireHandle returns the same handle, from this and from a wrapped backend", async () => {
       const backend = await t.backend();
       const wrapped = counted(backend);
       for (const each of [backend, wrapped]) {

@@ -1,5 +1,5 @@
-// A function is never entered with a lock that is not surely held: a lock that came too late is given
-// back, and the wait goes on.
+// A function is never called with a lock that is not certainly held: a lock that came too late is
+// released, and the wait continues.
 
 import { describe, expect, test } from "vitest";
 import { lock, lead, tryLock, withTelemetry } from "../fixtures/api.js";
@@ -12,7 +12,7 @@ const BLOCK_MS = TTL_MS + 100;
 
 export function entry(t) {
   describe("entering the function", () => {
-    /** Blocks the thread while the answer is on its way, and returns what the function then saw. */
+    /** Blocks the thread while the answer is in flight. Returns what the function then saw. */
     const enterLate = (form, backend, config) => {
       const entered = form(
         backend,
@@ -52,7 +52,7 @@ export function entry(t) {
       }
     });
 
-    test("a single attempt that came too late is over, or is made again", async () => {
+    test("a single attempt whose grant came too late is refused, or made again", async () => {
       const backend = await t.backend();
       const key = t.key();
       const result = await enterLate(tryLock, backend, { key });
@@ -64,7 +64,7 @@ export function entry(t) {
       await untilFree(backend, key);
     });
 
-    test("several grants arrive together, and the first function keeps the thread", async () => {
+    test("several grants arrive together, and the first function blocks the thread", async () => {
       const backend = await t.backend();
       for (const observed of [backend, withTelemetry(backend, { onEvent: () => {} })]) {
         let blocked = false;
@@ -88,7 +88,7 @@ export function entry(t) {
       }
     });
 
-    test("an observer that keeps the thread is no exception", async () => {
+    test("a grant that came too late because an observer blocked the thread counts as late too", async () => {
       let blocked = false;
       const backend = withTelemetry(await t.backend(), {
         onEvent: () => {
@@ -100,7 +100,7 @@ export function entry(t) {
       expect(await lock(backend, ({ isHeld }) => isHeld(), config)).toBe(true);
     });
 
-    test("the wait goes on within its limits: a wall that passed meanwhile is told", async () => {
+    test("the wait continues within its limits, and rejects if its time is over", async () => {
       const backend = await t.backend();
       const key = t.key();
       const holder = await backend.acquire({ key, ttlMs: 600_000 });
@@ -111,14 +111,14 @@ export function entry(t) {
       await holder.release();
     });
 
-    test("a caller that was cancelled meanwhile does not get in", async () => {
+    test("the function of a caller that was cancelled in the meantime is not called", async () => {
       const backend = await t.backend();
       const key = t.key();
       const controller = new AbortController();
       let entered = false;
       const config = { key, ttlMs: TTL_MS, signal: controller.signal };
       const waiting = lock(backend, () => (entered = true), config);
-      // Where the answer is there at once, the function is too.
+      // If the answer comes at once, the function is called at once.
       if (!entered) {
         block(BLOCK_MS);
         controller.abort();

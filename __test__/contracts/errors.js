@@ -55,7 +55,7 @@ const BAD_TTLS = [
   ["true", true],
 ];
 
-/** Every way to refuse: a rejected promise with the code, the name, the text, and no secret in sight. */
+/** Checks a refusal: a rejected promise with the code, the name and the text, which shows no secret. */
 async function expectInvalid(call, text) {
   const promise = call(); // must not throw here
   expect(promise).toBeInstanceOf(Promise);
@@ -74,7 +74,7 @@ export function errors(t) {
       const backend = await t.backend();
       await expectInvalid(() => backend.acquire({ key, ttlMs: 1000 }), text);
       await expectInvalid(() => backend.isLocked({ key }), text);
-      // Without a key, lookup cannot know that a key was meant.
+      // lookup cannot know that a key was meant if there is none.
       if (key !== undefined) await expectInvalid(() => backend.lookup({ key }), text);
       await expectInvalid(() => getByKey(backend, key), text);
       await expectInvalid(() => getByKeyRaw(backend, key), text);
@@ -130,7 +130,7 @@ export function errors(t) {
         lookup: "either a key or a lockId",
       };
       for (const [operation, text] of Object.entries(missing)) {
-        const said = given[0] == null ? "needs an options object" : text;
+        const said = given[0] == null ? "in place of its options" : text;
         await expectInvalid(() => backend[operation](...given), said);
       }
     });
@@ -148,7 +148,7 @@ export function errors(t) {
       async function theCaller() {
         await backend.acquire({ key: "", ttlMs: 1000 });
       }
-      // A user's own backend, decorated, is deeper than what is shown by default.
+      // The stack of a decorated custom backend is deeper than the frames that are shown by default.
       const { stackTraceLimit } = Error;
       Error.stackTraceLimit = 30;
       const error = await rejection(theCaller());

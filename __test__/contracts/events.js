@@ -1,4 +1,4 @@
-// What telemetry tells of waits, heartbeats and losses: of the engine, not of single operations.
+// Telemetry of waits, heartbeats and losses: events of the engine, not of single operations.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -16,7 +16,7 @@ const OBSERVING = [
 const told = (events) => events.map(({ type, result }) => `${type} ${result}`);
 
 export function events(t) {
-  // Each test mostly waits for the clock: together they take as long as the longest of them.
+  // The tests mostly wait for the clock, so together they take as long as the longest of them.
   describe.concurrent("events of a hold", () => {
     const observe = async (how = OBSERVING[0][1]) => {
       const events = [];
@@ -25,7 +25,7 @@ export function events(t) {
     };
 
     test.each(ALL_FORMS)(
-      "%s: an acquire and a release, with their figures and the name",
+      "%s: an acquire and a release, with their measurements and the name",
       async (form) => {
         const { backend, events, key } = await observe();
         const use = async ({ lockId }) => (await sleep(50), lockId);
@@ -49,24 +49,27 @@ export function events(t) {
       },
     );
 
-    test.each(OBSERVING)("%s: one acquire for a wait, however many attempts", async (_, how) => {
-      const { backend, events, config, key } = await observe(how);
-      const holder = await (await t.backend()).acquire({ key, ttlMs: 600_000 });
-      // Connected: connecting may take longer than the lock is held below.
-      await tryLock(backend, () => {}, { key });
-      events.length = 0;
-      const waiting = lock(backend, () => {}, { key, acquisition: PATIENT, ...config });
-      await sleep(200);
-      expect(events).toEqual([]);
-      await holder.release();
-      await waiting;
-      expect(told(events)).toEqual(["acquire ok", "release ok"]);
-      expect(events[0].attempts).toBeGreaterThan(1);
-      expect(events[0].waitMs).toBeGreaterThan(150);
-      expect(events[0].durationMs).toBeGreaterThan(150);
-    });
+    test.each(OBSERVING)(
+      "%s: a wait has one acquire event, however many attempts it makes",
+      async (_, how) => {
+        const { backend, events, config, key } = await observe(how);
+        const holder = await (await t.backend()).acquire({ key, ttlMs: 600_000 });
+        // Connect first: connecting may take longer than the lock is held below.
+        await tryLock(backend, () => {}, { key });
+        events.length = 0;
+        const waiting = lock(backend, () => {}, { key, acquisition: PATIENT, ...config });
+        await sleep(200);
+        expect(events).toEqual([]);
+        await holder.release();
+        await waiting;
+        expect(told(events)).toEqual(["acquire ok", "release ok"]);
+        expect(events[0].attempts).toBeGreaterThan(1);
+        expect(events[0].waitMs).toBeGreaterThan(150);
+        expect(events[0].durationMs).toBeGreaterThan(150);
+      },
+    );
 
-    test("a wait that came to nothing: how it ended", async () => {
+    test("a wait without success has the reason why it ended", async () => {
       const { backend, events, key } = await observe();
       const holder = await (await t.backend()).acquire({ key, ttlMs: 600_000 });
       const acquisition = { ...PATIENT, maxRetries: 2 };
@@ -92,7 +95,7 @@ export function events(t) {
       await holder.release();
     });
 
-    test.each(OBSERVING)("%s: heartbeats", async (_, how) => {
+    test.each(OBSERVING)("%s: each heartbeat has an event", async (_, how) => {
       const { backend, events, config, key } = await observe(how);
       const given = { key, ttlMs: 3_000, autoExtend: true, name: "beating", ...config };
       await lock(
@@ -109,23 +112,26 @@ export function events(t) {
       expect(heartbeats.length).toBeGreaterThanOrEqual(2);
       expect(heartbeats[0]).toMatchObject({ keyHash: hashOf(key), name: "beating" });
       const count = events.length;
-      // Longer than from one heartbeat to the next.
+      // Waits for longer than the time between two heartbeats.
       await sleep(1_500);
       expect(events).toHaveLength(count);
     });
 
-    test.each(OBSERVING)("%s: a loss, when it happens, although nobody asks", async (_, how) => {
-      const { backend, events, config, key } = await observe(how);
-      // Without a heartbeat, by the clock; the function looks at nothing.
-      const given = { key, ttlMs: 200, name: "late", ...config };
-      await lock(backend, () => until(() => events.length >= 2, "the loss"), given);
-      // A lost lock is released in the background.
-      await until(() => events.length >= 3, "the release");
-      expect(told(events)).toEqual(["acquire ok", "lost fail", "release " + events[2].result]);
-      expect(events[1]).toMatchObject({ code: "LockLost", keyHash: hashOf(key), name: "late" });
-    });
+    test.each(OBSERVING)(
+      "%s: a loss has an event when it happens, even if nobody asks",
+      async (_, how) => {
+        const { backend, events, config, key } = await observe(how);
+        // There is no heartbeat, so only the clock shows the loss. The function does not look at it.
+        const given = { key, ttlMs: 200, name: "late", ...config };
+        await lock(backend, () => until(() => events.length >= 2, "the loss"), given);
+        // A lost lock is released in the background.
+        await until(() => events.length >= 3, "the release");
+        expect(told(events)).toEqual(["acquire ok", "lost fail", "release " + events[2].result]);
+        expect(events[1]).toMatchObject({ code: "LockLost", keyHash: hashOf(key), name: "late" });
+      },
+    );
 
-    test("a loss that the heartbeat found out", async () => {
+    test("a loss that a heartbeat finds has an event", async () => {
       const { backend, events, key } = await observe();
       const held = await hold(backend, { key, ttlMs: 900, autoExtend: true });
       const other = t.shared ? await t.another() : await t.backend();
@@ -141,7 +147,7 @@ export function events(t) {
       expect(events.at(-1).reason).toBe("not-found");
     });
 
-    test("an extend of the holder", async () => {
+    test("an extension by the holder has an event", async () => {
       const { backend, events, key } = await observe();
       await lock(backend, ({ extend }) => extend(60_000), { key, name: "n" });
       expect(told(events)).toEqual(["acquire ok", "extend ok", "release ok"]);
@@ -149,7 +155,7 @@ export function events(t) {
       expect(events[1]).toMatchObject({ name: "n", keyHash: hashOf(key), durationMs });
     });
 
-    test("each term of a leader", async () => {
+    test("each term of a leader has events", async () => {
       const { backend, events, key } = await observe();
       let terms = 0;
       await lead(
@@ -161,13 +167,13 @@ export function events(t) {
         },
         { key, ttlMs: 900, acquisition: { retryDelayMs: 5, backoff: "fixed" } },
       );
-      // The next term does not wait for the release of the lock that was lost.
+      // The next term does not wait for the release of the lost lock.
       await until(() => told(events).includes("release fail"), "the release of the first term");
       const others = told(events).filter((each) => !/^heartbeat|^release fail/.test(each));
       expect(others).toEqual(["acquire ok", "lost fail", "acquire ok", "release ok"]);
     });
 
-    test("who observes twice is told twice, each once", async () => {
+    test("a backend that is decorated twice reports each event to both callbacks", async () => {
       const outer = [];
       const { backend, events, key } = await observe();
       const twice = withTelemetry(backend, { onEvent: (event) => outer.push(event) });
@@ -176,7 +182,7 @@ export function events(t) {
       expect(told(outer)).toEqual(["acquire ok", "release ok"]);
     });
 
-    test("a callback that throws disturbs nothing", async () => {
+    test("a callback that throws changes nothing", async () => {
       const backend = withTelemetry(await t.backend(), {
         onEvent: () => {
           throw new Error("boom");

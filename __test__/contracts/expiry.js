@@ -2,13 +2,13 @@ import { describe, expect, test } from "vitest";
 import { TIME_TOLERANCE_MS } from "../fixtures/api.js";
 import { until, untilFree, untilTime } from "../fixtures/wait.js";
 
-// A server's clock has a coarser grain than ours.
+// A server's clock is coarser than ours.
 const CLOCK_GRAIN_MS = 10;
 
 export function expiry(t) {
-  // Each test mostly waits for the clock: together they take as long as the longest of them.
+  // The tests mostly wait for the clock, so together they take as long as the longest of them.
   describe.concurrent("expiry", () => {
-    test("locks of a short ttl are gone in any number", async () => {
+    test("any number of locks with a short ttl expire", async () => {
       const backend = await t.backend();
       const keys = Array.from({ length: 100 }, () => t.key());
       await Promise.all(keys.map((key) => backend.acquire({ key, ttlMs: 1 })));
@@ -19,7 +19,7 @@ export function expiry(t) {
       test("a lock stays live for the tolerance after expiresAtMs", async () => {
         const backend = await t.backend();
         const key = t.key();
-        // Proven by a try that ended within the tolerance; a machine that was busy just then tries again.
+        // Proven by an attempt that ended within the tolerance. On a busy machine the attempt is repeated.
         const proof = await until(async () => {
           const lock = await backend.acquire({ key, ttlMs: 1 });
           if (!lock.ok) return null;

@@ -3,7 +3,7 @@ import { untilFree } from "../fixtures/wait.js";
 
 export function fences(t) {
   describe.concurrent("fences", () => {
-    test("15 digits, from 1, one more for each lock of a key", async () => {
+    test("fences have 15 digits, start at 1, and grow by one with each lock of a key", async () => {
       const backend = await t.backend();
       const key = t.key();
       const seen = [];
@@ -17,7 +17,7 @@ export function fences(t) {
       expect([...seen].sort()).toEqual(seen);
     });
 
-    test("each key counts for itself", async () => {
+    test("each key has its own counter", async () => {
       const backend = await t.backend();
       for (const key of [t.key(), t.key()]) {
         const lock = await backend.acquire({ key, ttlMs: 60_000 });
@@ -26,7 +26,7 @@ export function fences(t) {
       }
     });
 
-    test("they survive expiry", async () => {
+    test("fences survive the expiry of a lock", async () => {
       const backend = await t.backend();
       const key = t.key();
       expect((await backend.acquire({ key, ttlMs: 1 })).fence).toBe("000000000000001");
@@ -36,7 +36,7 @@ export function fences(t) {
       await next.release();
     });
 
-    test("a refused acquire, an extend and a look use none up", async () => {
+    test("a refused acquire, an extension and a lookup use up no fence", async () => {
       const backend = await t.backend();
       const key = t.key();
       const first = await backend.acquire({ key, ttlMs: 60_000 });
@@ -50,7 +50,7 @@ export function fences(t) {
     });
 
     if (t.shared) {
-      test("they survive a new backend on the same data", async () => {
+      test("fences continue on a new backend with the same data", async () => {
         const key = t.key();
         const before = await (await t.another()).acquire({ key, ttlMs: 60_000 });
         await before.release();

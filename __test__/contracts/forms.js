@@ -1,4 +1,4 @@
-// lock(), tryLock(), hold(), tryHold() and lead() are one engine: what holds for one holds for all.
+// lock(), tryLock(), hold(), tryHold() and lead() use one engine, so the same tests apply to all of them.
 
 import { getEventListeners } from "node:events";
 import { describe, expect, test } from "vitest";
@@ -7,10 +7,10 @@ import { ALL_FORMS, FORMS, NOT_HAD, TRYING_FORMS, WAITING_FORMS } from "../fixtu
 import { NOISE_MS, turn } from "../fixtures/wait.js";
 import { rejection } from "./setup.js";
 
-// So long that only what the test does can end the wait.
+// The wait is so long that only the test can end it.
 const ENDLESS = { retryDelayMs: 300_000, maxDelayMs: 300_000, backoff: "fixed", jitter: "none" };
 
-// Tries again and again, for as long as it takes.
+// Retries without a limit.
 const PATIENT = { retryDelayMs: 5, backoff: "fixed" };
 
 const never = () => {
@@ -40,18 +40,13 @@ export function forms(t) {
       },
     );
 
-    test.each(ALL_FORMS)(
-      "%s: an error is passed on untouched, and the lock is free",
-      async (form) => {
-        const backend = await t.backend();
-        const key = t.key();
-        const mine = new TypeError("mine");
-        expect(await rejection(FORMS[form](backend, { key }, () => Promise.reject(mine)))).toBe(
-          mine,
-        );
-        expect(await backend.isLocked({ key })).toBe(false);
-      },
-    );
+    test.each(ALL_FORMS)("%s: an error is thrown unchanged, and the lock is free", async (form) => {
+      const backend = await t.backend();
+      const key = t.key();
+      const mine = new TypeError("mine");
+      expect(await rejection(FORMS[form](backend, { key }, () => Promise.reject(mine)))).toBe(mine);
+      expect(await backend.isLocked({ key })).toBe(false);
+    });
 
     test.each(ALL_FORMS)("%s: extend() by the config's ttl, or by another", async (form) => {
       const backend = await t.backend();
@@ -101,7 +96,7 @@ export function forms(t) {
       },
     );
 
-    test.each(ALL_FORMS)("%s: an aborted signal, and no attempt is made", async (form) => {
+    test.each(ALL_FORMS)("%s: makes no attempt if a signal is aborted", async (form) => {
       const backend = await t.backend();
       const key = t.key();
       const signal = AbortSignal.abort();
@@ -115,7 +110,7 @@ export function forms(t) {
       await first.release();
     });
 
-    test.each(ALL_FORMS)("%s: wrong input is refused by a rejection", async (form) => {
+    test.each(ALL_FORMS)("%s: wrong input rejects", async (form) => {
       const backend = await t.backend();
       const wrong = [
         [{ key: "" }, "Key must not be empty"],
@@ -127,7 +122,7 @@ export function forms(t) {
         [{ key: "k", autoExtend: 1 }, "autoExtend"],
         [{ key: "k", name: 7 }, "name"],
         [{ key: "k", acquisition: { maxDelayMs: -1 } }, "acquisition.maxDelayMs"],
-        // Near misses: the right one is named.
+        // The error for a near miss names the right option.
         [{ key: "k", ttl: 1000 }, '"ttlMs"'],
         [{ key: "k", autoextend: true }, '"autoExtend"'],
         [{ key: "k", acquisition: { timeout: 1 } }, '"acquisition.timeoutMs"'],
@@ -143,7 +138,7 @@ export function forms(t) {
       expect(await backend.isLocked({ key: "k" })).toBe(false);
     });
 
-    test.each(ALL_FORMS)("%s: a field of the program's own is passed over", async (form) => {
+    test.each(ALL_FORMS)("%s: ignores a field that resembles no option", async (form) => {
       const backend = await t.backend();
       const config = { key: t.key(), tenant: "a", acquisition: { owner: "b" } };
       expect(await FORMS[form](backend, config, () => "done")).toBe("done");
@@ -168,7 +163,7 @@ export function forms(t) {
       expect(order).toEqual(["released", "entered"]);
     });
 
-    test.each(TRYING_FORMS)("%s does not wait, whatever it is told of waiting", async (form) => {
+    test.each(TRYING_FORMS)("%s does not wait, even with options about waiting", async (form) => {
       const backend = await t.backend();
       const key = t.key();
       const holder = await backend.acquire({ key, ttlMs: 600_000 });
@@ -182,7 +177,7 @@ export function forms(t) {
   });
 
   describe.concurrent("tryLock, hold and tryHold", () => {
-    test("tryLock tells whether it ran", async () => {
+    test("tryLock returns whether the function ran", async () => {
       const backend = await t.backend();
       const key = t.key();
       expect(await tryLock(backend, () => 7, { key })).toEqual({ ok: true, value: 7 });
@@ -231,7 +226,7 @@ export function forms(t) {
     test.each([
       ["hold", hold],
       ["tryHold", tryHold],
-    ])("%s: one release, and then the lock is over", async (_, form) => {
+    ])("%s: a second release does nothing", async (_, form) => {
       const backend = await t.backend();
       const key = t.key();
       const held = await form(backend, { key, ttlMs: 60_000 });
@@ -246,7 +241,7 @@ export function forms(t) {
       await next.release();
     });
 
-    test("hold: a lock that was released elsewhere is told by release(), and disposes quietly", async () => {
+    test("hold: release() of a lock that was released elsewhere returns that, and dispose reports nothing", async () => {
       const failures = [];
       const backend = await t.backend();
       for (const end of ["release", Symbol.asyncDispose]) {
@@ -261,7 +256,7 @@ export function forms(t) {
   });
 }
 
-/** lead() waits as long as it takes; the others have a wall. */
+/** lead() waits without a limit. The other forms need one. */
 function limits(form) {
   return form === "lead" ? {} : { maxRetries: 1_000_000, timeoutMs: 600_000 };
 }

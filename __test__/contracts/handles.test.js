@@ -33,7 +33,7 @@ describe("at most one release per handle", () => {
     expect(backend.calls).toHaveLength(1);
   });
 
-  test("dispose waits for a release under way and makes no second one", async () => {
+  test("dispose waits for a release in flight and makes no second one", async () => {
     const gate = deferred();
     const backend = stub(() => gate.promise);
     const handle = decorateAcquireResult(backend, granted(), KEY);
@@ -48,7 +48,7 @@ describe("at most one release per handle", () => {
     expect(backend.calls).toHaveLength(1);
   });
 
-  test("dispose beside a release that fails: the release rejects, the dispose does not", async () => {
+  test("dispose during a release that fails: the release rejects, the dispose does not", async () => {
     const backend = failing(new Error("down"));
     const handle = decorateAcquireResult(backend, granted(), KEY, () => {});
     const [released, disposed] = await Promise.allSettled([
@@ -104,7 +104,7 @@ describe("at most one release per handle", () => {
 });
 
 describe("a release that fails", () => {
-  test("in release() it rejects, as it is", async () => {
+  test("in release() the error is thrown unchanged", async () => {
     const down = new LockError("ServiceUnavailable", "down");
     const handle = decorateAcquireResult(failing(down), granted(), KEY, () => {
       throw new Error("not for a manual release");
@@ -121,7 +121,7 @@ describe("a release that fails", () => {
     expect(seen).toEqual([[down, { lockId: result.lockId, key: KEY, source: "disposal" }]]);
   });
 
-  test("what is no Error becomes one", async () => {
+  test("a thrown value that is not an Error becomes one", async () => {
     const seen = [];
     const handle = decorateAcquireResult(failing("just text"), granted(), KEY, (error) =>
       seen.push(error),
@@ -131,7 +131,7 @@ describe("a release that fails", () => {
     expect(seen[0].message).toContain("just text");
   });
 
-  test("a release that throws at once is no different", async () => {
+  test("a release that throws synchronously is treated like one that rejects", async () => {
     const seen = [];
     const backend = stub(() => {
       throw new Error("at once");
@@ -143,7 +143,7 @@ describe("a release that fails", () => {
     expect(seen).toEqual(["at once"]);
   });
 
-  test("a callback that throws or rejects is no reason to throw", async () => {
+  test("dispose does not throw if the callback throws or rejects", async () => {
     const unhandled = [];
     const onUnhandled = (error) => unhandled.push(error);
     process.on("unhandledRejection", onUnhandled);
@@ -164,7 +164,7 @@ describe("a release that fails", () => {
 });
 
 describe("disposeTimeoutMs", () => {
-  test("bounds the wait for a release that hangs, and says so", async () => {
+  test("limits the wait for a release that hangs, and reports the timeout", async () => {
     const seen = [];
     const backend = stub(() => new Promise(() => {}));
     const handle = decorateAcquireResult(
@@ -194,7 +194,7 @@ describe("disposeTimeoutMs", () => {
     expect(await released).toEqual({ ok: true });
   });
 
-  test("changes nothing for a release that comes in time", async () => {
+  test("changes nothing if the release finishes in time", async () => {
     const seen = [];
     const backend = stub();
     const handle = decorateAcquireResult(backend, granted(), KEY, (e) => seen.push(e), 60_000);
@@ -221,7 +221,7 @@ describe("the log, when there is no onReleaseError", () => {
     return result;
   };
 
-  test("outside production it tells, without the key and the lockId", async () => {
+  test("outside production it shows the error without the key and the lockId", async () => {
     const { inspect } = await import("node:util");
     vi.stubEnv("NODE_ENV", "development");
     const { lockId } = await disposeFailing();

@@ -1,4 +1,4 @@
-// How long a lock is held: surely, at most, at least.
+// How long a lock is held: certainly (isHeld), at most (maxHoldMs) and at least (minHoldMs).
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -15,7 +15,7 @@ import {
 } from "../fixtures/wait.js";
 import { rejection } from "./setup.js";
 
-// A clock of another kind, or of a server, may differ by that much from ours.
+// By how much another clock of this machine, or that of a server, may differ from ours.
 const GRAIN_MS = 20;
 
 function expectLost(error) {
@@ -24,9 +24,9 @@ function expectLost(error) {
 }
 
 export function holding(t) {
-  // Each test mostly waits for the clock: together they take as long as the longest of them.
+  // The tests mostly wait for the clock, so together they take as long as the longest of them.
   describe.concurrent("isHeld", () => {
-    test("is false before anybody else can have the lock", async () => {
+    test("becomes false before another holder can acquire the lock", async () => {
       const backend = await t.backend();
       const key = t.key();
       await lock(
@@ -44,7 +44,7 @@ export function holding(t) {
       );
     });
 
-    test("counts from before the lock was asked for, and goes on with extend", async () => {
+    test("counts from before the request, and continues after extend", async () => {
       const backend = await t.backend();
       const askedAt = performance.now();
       const key = t.key();
@@ -61,7 +61,7 @@ export function holding(t) {
       );
     });
 
-    test("and the signal follow an extend with a shorter ttl", async () => {
+    test("and the signal take a shorter ttl of extend into account", async () => {
       const backend = await t.backend();
       await lock(
         backend,
@@ -81,7 +81,7 @@ export function holding(t) {
 
   describe.concurrent("maxHoldMs", () => {
     test.each(ENDING_FORMS)(
-      "%s: then the lock is given up and free, long before its ttl",
+      "%s: the lock is given up, and free long before its ttl",
       async (form) => {
         const backend = await t.backend();
         const key = t.key();
@@ -105,7 +105,7 @@ export function holding(t) {
       expectLost(await rejection(lock(backend, ({ signal }) => aborted(signal), config)));
     });
 
-    test("work that is done sooner is not touched by it", async () => {
+    test("changes nothing if the work is done sooner", async () => {
       const backend = await t.backend();
       const key = t.key();
       const config = { key, autoExtend: true, maxHoldMs: 20_000, throwIfLost: true };
@@ -115,29 +115,34 @@ export function holding(t) {
   });
 
   describe.concurrent("minHoldMs", () => {
-    test.each(ENDING_FORMS)("%s: the lock is kept for the rest, and not longer", async (form) => {
-      const backend = await t.backend();
-      const key = t.key();
-      const minHoldMs = 700;
-      const askedAt = performance.now();
-      const config = { key, ttlMs: 60_000, minHoldMs };
-      let enteredAt;
-      await FORMS[form](backend, config, () => void (enteredAt = performance.now()));
-      // The caller is not kept waiting for it.
-      const endedAt = performance.now();
-      const info = await backend.lookup({ key });
-      if (endedAt < askedAt + minHoldMs) {
-        expect(info).not.toBeNull();
-        expect(info.expiresAtMs - info.acquiredAtMs).toBeLessThan(60_000);
-      }
-      const { lastHeldAt, freeAt } = await watchUntilFree(backend, key);
-      expect(freeAt).toBeGreaterThanOrEqual(askedAt + minHoldMs - GRAIN_MS);
-      // The store counts the rest from when it is told of it, at the latest when the form returned.
-      const toldLate = endedAt - enteredAt;
-      expect(lastHeldAt).toBeLessThan(enteredAt + minHoldMs + toldLate + t.toleranceMs + GRAIN_MS);
-    });
+    test.each(ENDING_FORMS)(
+      "%s: the lock stays for the remaining time, and not longer",
+      async (form) => {
+        const backend = await t.backend();
+        const key = t.key();
+        const minHoldMs = 700;
+        const askedAt = performance.now();
+        const config = { key, ttlMs: 60_000, minHoldMs };
+        let enteredAt;
+        await FORMS[form](backend, config, () => void (enteredAt = performance.now()));
+        // The caller does not wait for the remaining time.
+        const endedAt = performance.now();
+        const info = await backend.lookup({ key });
+        if (endedAt < askedAt + minHoldMs) {
+          expect(info).not.toBeNull();
+          expect(info.expiresAtMs - info.acquiredAtMs).toBeLessThan(60_000);
+        }
+        const { lastHeldAt, freeAt } = await watchUntilFree(backend, key);
+        expect(freeAt).toBeGreaterThanOrEqual(askedAt + minHoldMs - GRAIN_MS);
+        // The store counts the remaining time from the request, which it receives before the form returns.
+        const toldLate = endedAt - enteredAt;
+        expect(lastHeldAt).toBeLessThan(
+          enteredAt + minHoldMs + toldLate + t.toleranceMs + GRAIN_MS,
+        );
+      },
+    );
 
-    test("an error of the function changes nothing of it", async () => {
+    test("also applies after an error of the function", async () => {
       const backend = await t.backend();
       const key = t.key();
       const askedAt = performance.now();
@@ -147,7 +152,7 @@ export function holding(t) {
       expect(freeAt).toBeGreaterThanOrEqual(askedAt + 500 - GRAIN_MS);
     });
 
-    test("work that took longer: free at once", async () => {
+    test("the lock is released at once if the work took longer", async () => {
       const backend = await t.backend();
       const key = t.key();
       await lock(backend, () => sleep(350), {
@@ -158,7 +163,7 @@ export function holding(t) {
       expect(await backend.isLocked({ key })).toBe(false);
     });
 
-    test("an extension that arrives after the release does not cut it short", async () => {
+    test("an extension that arrives after the release does not shorten it", async () => {
       const backend = await t.isolated();
       const key = t.key();
       const minHoldMs = 60_000;
@@ -183,9 +188,9 @@ export function holding(t) {
       expect(info.expiresAtMs - info.acquiredAtMs).toBeGreaterThan(minHoldMs - NOISE_MS);
     });
 
-    // Heartbeats of the engine itself. Where the store takes its time to answer, many of them are in
+    // These are heartbeats of the engine. If the store answers slowly, many of them are in
     // flight when the work ends.
-    test("a heartbeat in flight does not cut it short", async () => {
+    test("a heartbeat in flight does not shorten it", async () => {
       const backend = await t.backend();
       const [ttlMs, minHoldMs] = [1_500, 60_000];
       const ending = async (number) => {
@@ -193,7 +198,7 @@ export function holding(t) {
         const held = await hold(backend, { key, ttlMs, minHoldMs, autoExtend: true });
         await sleep(ttlMs / 3 - 20 + number / 5);
         const { ok } = await held.release();
-        // On a busy machine it may be lost before.
+        // On a busy machine the lock may be lost before that.
         if (!ok) return minHoldMs;
         const info = await backend.lookup({ key });
         return info === null ? 0 : info.expiresAtMs - info.acquiredAtMs;
@@ -202,7 +207,7 @@ export function holding(t) {
       expect(Math.min(...kept)).toBeGreaterThan(minHoldMs - NOISE_MS);
     });
 
-    test("longer than the ttl: the lock is kept all the same", async () => {
+    test("can be longer than the ttl", async () => {
       const backend = await t.backend();
       const key = t.key();
       const askedAt = performance.now();

@@ -23,7 +23,7 @@ export function keys(t) {
       await again.release();
     });
 
-    test("a key made to look like another lock's own records does not reach them", async () => {
+    test("a key that looks like the records of another lock does not reach them", async () => {
       const b = await backend();
       const key = t.key("victim");
       const lock = await b.acquire({ key, ttlMs: 60_000 });

@@ -1,15 +1,15 @@
-// holderLabel: who holds a lock, for people. For the backends of this package.
+// holderLabel tells people who holds a lock. Only the backends of this package have it.
 
 import { describe, expect, test } from "vitest";
 import { getById, getByKey, getByKeyRaw, hold, listLocks, lock } from "../fixtures/api.js";
 import { until, untilFree } from "../fixtures/wait.js";
 import { rejection } from "./setup.js";
 
-// With characters that SQL, JSON, Lua and our own replies have a meaning for.
+// The label has characters with a meaning in SQL, JSON, Lua and our own replies.
 const LABEL = `web-1:42 "a" 'b' \\ / $1 %s, é 🔒`;
 const ttlMs = 60_000;
 
-/** One attempt that is refused, as the message of a wait that ends with it. */
+/** Returns the message of a wait that ends with one refused attempt. */
 async function refusal(backend, key) {
   const acquisition = { maxRetries: 0, timeoutMs: 600_000 };
   const error = await rejection(lock(backend, () => {}, { key, acquisition }));
@@ -20,7 +20,7 @@ async function refusal(backend, key) {
 export function labels(t) {
   if (!t.native) return;
 
-  /** One with a label, and one without that sees its locks. */
+  /** Returns a backend with a label, and one without a label that sees the same locks. */
   async function both(label = LABEL) {
     const labelled = await t.another({ holderLabel: label });
     return { labelled, other: t.shared ? await t.backend() : labelled };
@@ -32,7 +32,7 @@ export function labels(t) {
   }
 
   describe("holderLabel", () => {
-    test("is shown by every way to look, to everybody", async () => {
+    test("is shown by lookup and listLocks, on every backend", async () => {
       const { labelled, other } = await both();
       const key = t.key();
       const { lockId, release } = await labelled.acquire({ key, ttlMs });
@@ -50,7 +50,7 @@ export function labels(t) {
       expect((await release()).ok).toBe(true);
     });
 
-    test("is named to those who wait in vain", async () => {
+    test("is in the error of a wait that times out", async () => {
       const { labelled, other } = await both();
       const key = t.key();
       const held = await labelled.acquire({ key, ttlMs });
@@ -61,7 +61,7 @@ export function labels(t) {
       await held.release();
     });
 
-    test("is not there unless it is asked for", async () => {
+    test("is absent if the holder has no label", async () => {
       await both();
       const backend = await t.backend();
       const key = t.key();
@@ -72,7 +72,7 @@ export function labels(t) {
       await held.release();
     });
 
-    test("is not taken for that of the next holder", async () => {
+    test("is not shown for the next holder", async () => {
       const { labelled } = await both();
       const next = t.shared ? await t.backend() : await t.isolated();
       const key = t.key();
@@ -87,7 +87,7 @@ export function labels(t) {
       await again.release();
     });
 
-    test("stays when the lock is extended, and with every heartbeat", async () => {
+    test("stays after an extension and after each heartbeat", async () => {
       const { labelled, other } = await both();
       const key = t.key();
       const single = await labelled.acquire({ key, ttlMs });
@@ -107,7 +107,7 @@ export function labels(t) {
       await held.release();
     });
 
-    test("is that of each lock, however many are acquired at once", async () => {
+    test("belongs to each lock, even if many are acquired at once", async () => {
       const { labelled, other } = await both();
       const keys = Array.from({ length: 40 }, () => t.key());
       const locks = await Promise.all(keys.map((key) => labelled.acquire({ key, ttlMs })));
@@ -121,7 +121,7 @@ export function labels(t) {
       expect(released).toEqual(keys.map(() => ({ ok: true })));
     });
 
-    test("has up to 128 bytes", async () => {
+    test("can have 128 bytes", async () => {
       const label = "é".repeat(64);
       const { labelled, other } = await both(label);
       const key = t.key();
@@ -140,7 +140,7 @@ export function labels(t) {
       ["with half a character", "a\ud83d"],
       ["that is a number", 7],
       ["that is null", null],
-    ])("one %s is refused", async (_, holderLabel) => {
+    ])("a label %s is refused", async (_, holderLabel) => {
       const error = await rejection((async () => t.another({ holderLabel }))());
       expect(error.code).toBe("InvalidArgument");
       expect(error.message).toContain("holderLabel");

@@ -1,5 +1,5 @@
-// The answer to an acquire comes when the lock's time is over: the lock is given back, and the wait
-// goes on. Whoever got the lock meanwhile is alone with it.
+// The answer to an acquire comes when the lock's time is over. The lock is released, and the wait
+// continues. A process that acquired the lock in the meantime is its only holder.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -18,7 +18,7 @@ const TTL_MS = 400;
 const LATE_MS = 700;
 const ACQUISITION = { retryDelayMs: 20, maxDelayMs: 100, maxRetries: 1_000_000, timeoutMs: 20_000 };
 
-/** Each: a backend whose answers can be late, one that is as fast as ever, and the end of both. */
+/** For each store: a backend whose answers can be delayed, one without delay, and how to close both. */
 const STORES = {
   async redis() {
     const url = new URL(process.env.REDIS_URL);
@@ -42,7 +42,7 @@ const STORES = {
     const server = await startFirestore();
     const names = collections();
     const open = () => openFirestore({ emulatorHost: server.host, ...names });
-    // The next commit of anybody: only one of the two is at work then.
+    // This delays the next commit of either backend. Only one of them is used at that time.
     const delay = (ms) =>
       fetch(`http://${server.host}/faults/Commit?late-${ms}`, { method: "POST" });
     return { slow: open(), fast: open(), delay, hurry: () => {}, stop: () => server.stop() };
@@ -77,13 +77,13 @@ function delaying(proxy) {
   };
 }
 
-// The stores side by side, because the tests mostly wait. Those of one store share its delay.
+// The stores are tested at the same time, because the tests mostly wait. Tests of one store share its delay.
 describe.concurrent.each(Object.keys(STORES))("%s", (name) => {
   describe.sequential("a reply that comes after the TTL", () => {
     let slow, fast, delay, hurry, stop;
     beforeAll(async () => {
       ({ slow, fast, delay, hurry, stop } = await STORES[name]());
-      // Connections are made, and scripts are known.
+      // Makes the connections, and loads the scripts.
       for (const backend of [slow, fast]) {
         await (await backend.acquire({ key: "first", ttlMs: 1_000 })).release();
       }
@@ -98,28 +98,31 @@ describe.concurrent.each(Object.keys(STORES))("%s", (name) => {
       ["lock", true],
       ["hold", false],
       ["lead", true],
-    ])("%s, heartbeat %s: what came late is not entered with", async (form, autoExtend) => {
-      const key = `${form} ${autoExtend}`;
-      const entries = [];
-      await delay(LATE_MS);
-      const since = performance.now();
-      const config = { key, ttlMs: TTL_MS, autoExtend, acquisition: ACQUISITION };
-      const working = FORMS[form](slow, config, ({ isHeld, signal, fence }) => {
-        entries.push({ isHeld: isHeld(), aborted: signal.aborted, fence });
-      });
-      await sleep(100);
-      await hurry();
-      await working;
-      expect(performance.now() - since).toBeGreaterThanOrEqual(LATE_MS - 50);
-      expect(performance.now() - since).toBeLessThan(LATE_MS + 1_000 + 2 * NOISE_MS);
-      expect(entries).toEqual([{ isHeld: true, aborted: false, fence: "000000000000002" }]);
-      await untilFree(fast, key);
-    });
+    ])(
+      "%s, heartbeat %s: the function is not called with a lock that came late",
+      async (form, autoExtend) => {
+        const key = `${form} ${autoExtend}`;
+        const entries = [];
+        await delay(LATE_MS);
+        const since = performance.now();
+        const config = { key, ttlMs: TTL_MS, autoExtend, acquisition: ACQUISITION };
+        const working = FORMS[form](slow, config, ({ isHeld, signal, fence }) => {
+          entries.push({ isHeld: isHeld(), aborted: signal.aborted, fence });
+        });
+        await sleep(100);
+        await hurry();
+        await working;
+        expect(performance.now() - since).toBeGreaterThanOrEqual(LATE_MS - 50);
+        expect(performance.now() - since).toBeLessThan(LATE_MS + 1_000 + 2 * NOISE_MS);
+        expect(entries).toEqual([{ isHeld: true, aborted: false, fence: "000000000000002" }]);
+        await untilFree(fast, key);
+      },
+    );
 
-    test("another has the lock by then: its time is its own", async () => {
+    test("another holder that acquired the lock in the meantime keeps it", async () => {
       const key = "taken";
       let entered = false;
-      // Later than the lock lives on anywhere.
+      // Waits until the lock has expired in every store.
       const lateMs = TTL_MS + TIME_TOLERANCE_MS + 500;
       await delay(lateMs);
       const config = { key, ttlMs: TTL_MS, acquisition: ACQUISITION };
@@ -142,7 +145,7 @@ describe.concurrent.each(Object.keys(STORES))("%s", (name) => {
       expect(fence > other.fence).toBe(true);
     });
 
-    test("the wait goes on within its limits, and nothing stays locked", async () => {
+    test("the wait continues within its limits, and nothing stays locked", async () => {
       const key = "limits";
       await delay(LATE_MS);
       const since = performance.now();

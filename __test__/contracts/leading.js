@@ -16,9 +16,9 @@ function expectLost(error) {
 }
 
 export function leading(t) {
-  // Each test mostly waits for the clock: together they take as long as the longest of them.
+  // The tests mostly wait for the clock, so together they take as long as the longest of them.
   describe.concurrent("lead()", () => {
-    test("the lead is kept beyond its ttl, without being asked for", async () => {
+    test("keeps the lock beyond its ttl by default", async () => {
       const backend = await t.backend();
       const key = t.key();
       const ttlMs = 2_000;
@@ -41,14 +41,14 @@ export function leading(t) {
       const holder = await backend.acquire({ key, ttlMs: 600_000 });
       let leads = false;
       const leading = lead(backend, () => (leads = true), { key, acquisition: PATIENT });
-      // The wall of lock() is at 5 s, and its eleventh attempt, at this delay, much earlier.
+      // lock() would time out after 5 s, and with this delay make its last attempt much earlier.
       await sleep(5_300);
       expect(leads).toBe(false);
       await holder.release();
       expect(await leading).toBe(true);
     });
 
-    test("a leader that lost the lead is told, and stands for election again when it has ended", async () => {
+    test("a leader that lost the lock is notified, and rejoins the election once fn has ended", async () => {
       const backend = await t.backend();
       const key = t.key();
       const terms = [];
@@ -60,7 +60,7 @@ export function leading(t) {
           await backend.release({ lockId });
           expectLost(await aborted(signal));
           expect(isHeld()).toBe(false);
-          // Either way to end: to return, or to throw what the signal says.
+          // fn may end in two ways: it returns, or throws the signal's reason.
           if (terms.length === 2) signal.throwIfAborted();
         },
         { key, ttlMs: 900, acquisition: PATIENT },
@@ -70,7 +70,7 @@ export function leading(t) {
       expect(await backend.isLocked({ key })).toBe(false);
     });
 
-    test("while fn of a lost term still runs there is no second one", async () => {
+    test("fn is not called again while it still runs for a lost term", async () => {
       const backend = await t.backend();
       let running = 0;
       let terms = 0;
@@ -92,7 +92,7 @@ export function leading(t) {
       expect(terms).toBe(2);
     });
 
-    test("an error of its own ends it, also after a loss", async () => {
+    test("an error of fn ends lead(), even after a loss", async () => {
       const backend = await t.backend();
       const key = t.key();
       const mine = new Error("mine");
@@ -121,7 +121,7 @@ export function leading(t) {
       await holder.release();
     });
 
-    test("the caller's signal ends the lead when fn has ended, even if the lead is lost too", async () => {
+    test("the caller's signal ends lead() once fn has ended, even if the lock is lost too", async () => {
       const backend = await t.backend();
       for (const loses of [false, true]) {
         const key = t.key();
@@ -147,7 +147,7 @@ export function leading(t) {
       }
     });
 
-    test("of several candidates one leads at a time, each in its turn", async () => {
+    test("of several candidates one leads at a time, and each gets its turn", async () => {
       const backends = [await t.backend()];
       if (t.shared) backends.push(await t.another());
       const key = t.key();

@@ -3,7 +3,7 @@ import { generateLockId, hasFence } from "../fixtures/api.js";
 
 export function lifecycle(t) {
   describe("lifecycle", () => {
-    test("acquire, look, release, acquire again", async () => {
+    test("a lock is acquired, looked up, released and acquired again", async () => {
       const backend = await t.backend();
       const key = t.key();
       expect(await backend.isLocked({ key })).toBe(false);
@@ -26,7 +26,7 @@ export function lifecycle(t) {
 
     test("every bit of a lockId is random", async () => {
       const backend = await t.backend();
-      // A bit that is the same in 64 of them is the same in all.
+      // A bit that is the same in 64 lockIds is surely not random.
       const locks = await Promise.all(
         Array.from({ length: 64 }, () => backend.acquire({ key: t.key(), ttlMs: 60_000 })),
       );

@@ -4,15 +4,15 @@ import { LockError, lock } from "../fixtures/api.js";
 import { NOISE_MS, turn, until } from "../fixtures/wait.js";
 import { rejection } from "./setup.js";
 
-// So long that only what the test does can end the wait.
+// The wait is so long that only the test can end it.
 const ENDLESS = { retryDelayMs: 300_000, timeoutMs: 600_000, backoff: "fixed", jitter: "none" };
 
-// Tries again and again, for as long as it takes.
+// Retries without a limit.
 const PATIENT = { maxRetries: 1_000_000, retryDelayMs: 5, backoff: "fixed", timeoutMs: 600_000 };
 
 export function lockAcquisition(t) {
-  describe.concurrent("lock(): getting it", () => {
-    /** A key that somebody else holds. */
+  describe.concurrent("lock(): acquiring", () => {
+    /** Returns a key that another holder has. */
     const held = async () => {
       const backend = await t.backend();
       const key = t.key();
@@ -102,12 +102,12 @@ export function lockAcquisition(t) {
       expect(error.message).toMatch(
         /acquisition\.timeoutMs \(1000\) ran out while (another holder had|the store did not answer)/,
       );
-      // A store that is reached through JavaScript does not report how long the lease lasts.
+      // A store that is reached through JavaScript does not report how long the holder's lease lasts.
       if (!t.needsLoop && error.message.includes("another holder")) {
         expect(error.message).toMatch(/Its lease ends in \d+\.\d s unless it is extended/);
       }
       expect(error.message).not.toContain(key);
-      // It used all of its time. A timer may fire a millisecond early.
+      // The wait used all of its time. A timer may fire a millisecond early.
       expect(took).toBeGreaterThanOrEqual(995);
       expect(took).toBeLessThan(1_000 + NOISE_MS);
       await holder.release();
@@ -146,7 +146,7 @@ export function lockAcquisition(t) {
       await holder.release();
     });
 
-    test("every back-off and jitter gets there", async () => {
+    test("every back-off and jitter ends in the lock", async () => {
       const backend = await t.backend();
       for (const backoff of ["exponential", "fixed"]) {
         for (const jitter of ["equal", "full", "none"]) {
@@ -209,7 +209,7 @@ export function lockAcquisition(t) {
       expect(error.message).toContain(text);
       expect(getEventListeners(signal, "abort")).toHaveLength(0);
       await holder.release();
-      // Nothing is left behind that keeps the key; an attempt that was in flight gives it back.
+      // Nothing is left that keeps the key. An attempt that was in flight releases it.
       const next = await until(async () => {
         const granted = await backend.acquire({ key, ttlMs: 60_000 });
         return granted.ok && granted;
@@ -217,7 +217,7 @@ export function lockAcquisition(t) {
       await next.release();
     });
 
-    test("a signal works as well the second time", async () => {
+    test("a signal can be used a second time", async () => {
       const { backend, key, holder } = await held();
       const controller = new AbortController();
       const { signal } = controller;
@@ -231,7 +231,7 @@ export function lockAcquisition(t) {
       await holder.release();
     });
 
-    test("no listener stays behind, however it ends", async () => {
+    test("no listener is left on the signal, however the wait ends", async () => {
       const { backend, key, holder } = await held();
       const outer = new AbortController().signal;
       const inner = new AbortController().signal;
@@ -244,7 +244,7 @@ export function lockAcquisition(t) {
       await holder.release();
       await lock(backend, () => {}, config);
       await rejection(lock(backend, () => Promise.reject(new Error("no")), config));
-      // A function that asks for its own signal, which follows the caller's.
+      // The function reads its own signal, which follows the caller's.
       await lock(backend, ({ signal }) => void signal, config);
       await lock(backend, ({ signal }) => void signal, { ...config, autoExtend: true });
       expect(getEventListeners(outer, "abort")).toHaveLength(0);

@@ -8,12 +8,12 @@ function expectLost(reason) {
 }
 
 export function lockLoss(t) {
-  // Each test mostly waits for the clock: together they take as long as the longest of them.
-  describe.concurrent("lock(): keeping it and losing it", () => {
+  // The tests mostly wait for the clock, so together they take as long as the longest of them.
+  describe.concurrent("lock(): keeping and losing the lock", () => {
     test("autoExtend keeps the lock beyond its ttl", async () => {
       const backend = await t.backend();
       const key = t.key();
-      // The ttl is long enough for a machine that stands still for a while.
+      // The ttl is long enough for a machine that is suspended for a while.
       await lock(
         backend,
         async ({ lockId, fence, expiresAtMs, signal }) => {
@@ -29,7 +29,7 @@ export function lockLoss(t) {
       expect(await backend.isLocked({ key })).toBe(false);
     }, 60_000);
 
-    test("autoExtend ends with the function: nothing keeps the lock afterwards", async () => {
+    test("autoExtend ends with the function, and nothing keeps the lock afterwards", async () => {
       const backend = await t.backend();
       const key = t.key();
       let id;
@@ -44,7 +44,7 @@ export function lockLoss(t) {
       expect(await owns(backend, id)).toBe(false);
     });
 
-    test("a lock that expires under the function aborts context.signal with LockLost", async () => {
+    test("context.signal aborts with LockLost if the lock expires while the function runs", async () => {
       const backend = await t.backend();
       const key = t.key();
       const askedAt = performance.now();
@@ -90,13 +90,13 @@ export function lockLoss(t) {
             expect(context.expiresAtMs).toBe(extended.expiresAtMs);
             expect(await owns(backend, lockId)).toBe(true);
           },
-          // Long enough to reach the extend on a machine that stands still for a while.
+          // The time is long enough to reach the extend on a machine that is suspended for a while.
           { key, ttlMs: 3_000 },
         );
       });
     }
 
-    test("autoExtend notices that somebody else took the lock away", async () => {
+    test("autoExtend notices that the lock was released elsewhere", async () => {
       const backend = await t.backend();
       const key = t.key();
       const other = t.shared ? await t.another() : backend;
@@ -106,14 +106,14 @@ export function lockLoss(t) {
           const takenAt = performance.now();
           await other.release({ lockId });
           expectLost(await aborted(signal));
-          // With the next heartbeat, of which there are three in each ttl.
+          // The next heartbeat notices it. There are three in each ttl.
           expect(performance.now() - takenAt).toBeLessThan(2_000 + NOISE_MS);
         },
         { key, ttlMs: 6_000, autoExtend: true },
       );
     });
 
-    test("the loss of one lock does not touch the next owner's", async () => {
+    test("the loss of a lock does not affect the next holder's", async () => {
       const backend = await t.backend();
       const key = t.key();
       let next;

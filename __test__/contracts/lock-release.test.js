@@ -10,11 +10,11 @@ const KEY = "the-secret-key";
 describe("lock() over a backend whose release fails", () => {
   const down = new LockError("ServiceUnavailable", "down");
 
-  test("the result of the function counts", async () => {
+  test("returns the result of the function", async () => {
     expect(await lock(failing(down), () => "done", { key: KEY })).toBe("done");
   });
 
-  test("the error of the function wins", async () => {
+  test("throws the error of the function", async () => {
     const mine = new Error("mine");
     const seen = [];
     const outcome = lock(failing(down), () => Promise.reject(mine), {
@@ -37,7 +37,7 @@ describe("lock() over a backend whose release fails", () => {
     expect(seen[0][1]).toMatchObject({ lockId: id, key: KEY });
   });
 
-  test("a callback that throws disturbs nothing", async () => {
+  test("a callback that throws changes nothing", async () => {
     const outcome = lock(failing(down), () => "done", {
       key: KEY,
       onReleaseError: () => {
@@ -47,7 +47,7 @@ describe("lock() over a backend whose release fails", () => {
     expect(await outcome).toBe("done");
   });
 
-  test("a lock that is gone at the end is no error", async () => {
+  test("a lock that no longer exists at the end is not an error", async () => {
     const seen = [];
     const backend = stub(async () => ({ ok: false }));
     expect(

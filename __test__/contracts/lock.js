@@ -69,7 +69,7 @@ export function lockFunction(t) {
       expect(await backend.isLocked({ key })).toBe(false);
     });
 
-    test("the function may release by itself", async () => {
+    test("the function may release the lock itself", async () => {
       const backend = await t.backend();
       const failures = [];
       const result = await lock(
@@ -146,19 +146,19 @@ export function lockFunction(t) {
       expect(seen).toBe(reason);
     });
 
-    test("a signal that misbehaves does not keep the lock from being released", async () => {
+    test("the lock is released even if a signal misbehaves", async () => {
       const backend = await t.backend();
       const key = t.key();
       const refuse = () => {
         throw new Error("no listeners here");
       };
       const signal = { aborted: false, addEventListener: refuse, removeEventListener: refuse };
-      // Whoever has to wait has to listen.
+      // A call that has to wait must listen to the signal.
       const holder = await backend.acquire({ key, ttlMs: 60_000 });
       const outcome = lock(backend, () => "done", { key, ttlMs: 600_000, signal });
       expect((await rejection(outcome)).code).toBe("InvalidArgument");
       await holder.release();
-      // What may have been granted meanwhile is given back in the background.
+      // A lock that may have been granted in the meantime is released in the background.
       await until(async () => (await backend.acquire({ key, ttlMs: 1 })).ok, "the key");
     });
 
@@ -191,7 +191,7 @@ export function lockFunction(t) {
       expect(await backend.isLocked({ key: "k" })).toBe(false);
     });
 
-    test("something that cannot be called instead of a function is refused", async () => {
+    test("a value that is not a function is refused", async () => {
       const backend = await t.backend();
       for (const fn of [undefined, null, "fn", {}]) {
         const error = await rejection(lock(backend, fn, { key: t.key() }));

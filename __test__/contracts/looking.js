@@ -1,4 +1,4 @@
-// listLocks(), forceRelease() and diagnose(): for the backends of this package.
+// listLocks(), forceRelease() and diagnose(), which only the backends of this package support.
 
 import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
@@ -6,7 +6,7 @@ import { LockError, diagnose, forceRelease, hold, listLocks, lock, owns } from "
 import { NOISE_MS, aborted, deferred, turn, untilFree } from "../fixtures/wait.js";
 import { hashOf, rejection } from "./setup.js";
 
-// So long that only what the test does can end the wait.
+// The wait is so long that only the test can end it.
 const ENDLESS = { retryDelayMs: 300_000, timeoutMs: 600_000, backoff: "fixed", jitter: "none" };
 
 async function all(listing) {
@@ -19,7 +19,7 @@ const byKeyHash = (a, b) => (a.keyHash < b.keyHash ? -1 : 1);
 
 export function looking(t) {
   if (!t.native) {
-    test.concurrent("what only our backends can do is refused for a custom one", async () => {
+    test.concurrent("they refuse a custom backend", async () => {
       const backend = await t.backend();
       for (const call of [
         all(listLocks(backend)),
@@ -35,7 +35,7 @@ export function looking(t) {
   }
 
   describe.concurrent("listLocks", () => {
-    test("the live locks, as lookup tells them", async () => {
+    test("lists the live locks, with the fields of lookup", async () => {
       const backend = await t.isolated();
       expect(await all(listLocks(backend))).toEqual([]);
       const keys = ["a", "b/c", "🔒", "k".repeat(512)];
@@ -64,7 +64,7 @@ export function looking(t) {
       ]);
     });
 
-    test("more than one page, each lock once; limit, and a loop that is left", async () => {
+    test("lists each lock once over several pages, and respects the limit and the end of the loop", async () => {
       const backend = await t.isolated();
       const keys = Array.from({ length: 230 }, (_, index) => `k${index}`);
       await Promise.all(keys.map((key) => backend.acquire({ key, ttlMs: 60_000 })));
@@ -85,7 +85,7 @@ export function looking(t) {
       expect(seen).toBe(5);
     });
 
-    test("looking changes nothing", async () => {
+    test("listing changes nothing", async () => {
       const backend = await t.isolated();
       const held = await backend.acquire({ key: "k", ttlMs: 60_000 });
       const before = await backend.lookup({ key: "k" });
@@ -111,7 +111,7 @@ export function looking(t) {
   });
 
   describe.concurrent("forceRelease", () => {
-    test("takes the lock away from whoever holds it", async () => {
+    test("releases the lock of any holder", async () => {
       const backend = await t.backend();
       const key = t.key();
       const held = await backend.acquire({ key, ttlMs: 60_000 });
@@ -126,7 +126,7 @@ export function looking(t) {
       await next.release();
     });
 
-    test("a key that nobody holds, or that expired: nothing to take", async () => {
+    test("returns { ok: false } for a key that is free or expired", async () => {
       const backend = await t.backend();
       expect(await forceRelease(backend, { key: t.key() })).toEqual({ ok: false });
       const key = t.key();
@@ -135,7 +135,7 @@ export function looking(t) {
       expect(await forceRelease(backend, { key })).toEqual({ ok: false });
     });
 
-    test("the holder learns of it as of any loss, long before its ttl", async () => {
+    test("the holder is notified of the loss long before its ttl", async () => {
       const backend = await t.backend();
       const other = t.shared ? await t.another() : backend;
       const key = t.key();
@@ -148,7 +148,7 @@ export function looking(t) {
           const takenAt = performance.now();
           expect(await forceRelease(other, { key })).toEqual({ ok: true });
           const reason = await aborted(signal);
-          // With the next heartbeat, of which there are three in each ttl.
+          // The next heartbeat notices it. There are three in each ttl.
           expect(performance.now() - takenAt).toBeLessThan(ttlMs / 3 + NOISE_MS);
           expect(reason).toBeInstanceOf(LockError);
           expect(reason.code).toBe("LockLost");
@@ -161,7 +161,7 @@ export function looking(t) {
       expect(seen.onReleaseError).toEqual([]);
     });
 
-    test("a holder of the same backend learns of it at once", async () => {
+    test("a holder of the same backend is notified at once", async () => {
       const backend = await t.backend();
       const key = t.key();
       const held = await hold(backend, { key, ttlMs: 600_000 });
@@ -195,7 +195,7 @@ export function looking(t) {
       expect((await next.release()).ok).toBe(true);
     });
 
-    test("wrong input and an aborted signal are refused, and nothing is taken", async () => {
+    test("wrong input and an aborted signal are refused, and no lock is released", async () => {
       const backend = await t.backend();
       const key = t.key();
       const held = await backend.acquire({ key, ttlMs: 60_000 });
@@ -209,7 +209,7 @@ export function looking(t) {
   });
 
   describe.concurrent("diagnose", () => {
-    test("findings, each with a verdict, and nothing that was not there before", async () => {
+    test("returns findings with a verdict each, and leaves nothing in the store", async () => {
       const backend = await t.isolated();
       const findings = await diagnose(backend);
       for (const { name, value, verdict, advice, ...rest } of findings) {
@@ -223,7 +223,7 @@ export function looking(t) {
       expect(await all(listLocks(backend))).toEqual([]);
     });
 
-    test("wrong arguments and an aborted signal", async () => {
+    test("refuses wrong arguments and an aborted signal", async () => {
       const backend = await t.backend();
       const refused = diagnose(backend, { signal: AbortSignal.abort() });
       expect((await rejection(refused)).code).toBe("Aborted");

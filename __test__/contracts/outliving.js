@@ -1,4 +1,4 @@
-// A function that outlives its lock.
+// The function of a lock outlives the lock.
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { LockError, lock, tryLock } from "../fixtures/api.js";
@@ -38,14 +38,14 @@ export function outliving(t) {
     test.each(RUNNING)("%s without it returns the value", async (_, form, value) => {
       const config = { key: t.key(), ttlMs: 100 };
       expect(await form(await t.backend(), outlive, config)).toEqual(value);
-      // Once per process: an earlier test may have caused it.
+      // The warning is shown once per process, and an earlier test may have caused it.
       for (const [text, { code }] of warn.mock.calls) {
         expect(code).toBe("SYNCGUARD_LOCK_LOST");
         expect(text).not.toContain(config.key);
       }
     });
 
-    test("an error of the function wins", async () => {
+    test("an error of the function takes precedence", async () => {
       const mine = new Error("mine");
       const failing = async (context) => {
         await outlive(context);
@@ -56,14 +56,14 @@ export function outliving(t) {
       expect(warn).not.toHaveBeenCalled();
     });
 
-    test("throwIfLost and a lock that is not lost: the value, no warning", async () => {
+    test("throwIfLost returns the value without a warning if the lock was not lost", async () => {
       const config = { key: t.key(), throwIfLost: true };
       expect(await lock(await t.backend(), () => "done", config)).toBe("done");
       expect(warn).not.toHaveBeenCalled();
     });
 
     test.each(ENDING_FORMS)(
-      "%s: a busy thread learns of it in the moment it asks",
+      "%s: a blocked thread learns of the loss when it asks",
       async (form) => {
         const backend = await t.backend();
         await FORMS[form](backend, { key: t.key(), ttlMs: 300 }, ({ isHeld, throwIfLost }) => {

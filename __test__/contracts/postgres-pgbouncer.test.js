@@ -3,12 +3,12 @@ import { startPgBouncer, startPostgres } from "../../scripts/servers.mjs";
 import { open, tables } from "../postgres/open.js";
 import { contract } from "./suite.js";
 
-/** Many backends connect at once, which takes its time on a busy machine. */
+/** Many backends connect at once, which takes long on a busy machine. */
 const PATIENT = { connectTimeoutMs: 20_000, operationTimeoutMs: 20_000 };
 
 let server, bouncer;
 beforeAll(async () => {
-  // Without a password: hashing it for every connection is slow in an unoptimised addon.
+  // There is no password, because hashing it for every connection is slow in an unoptimised addon.
   server = await startPostgres();
   bouncer = await startPgBouncer(server);
 });

@@ -3,7 +3,7 @@ import { startPostgres } from "../../scripts/servers.mjs";
 import { open, tables } from "../postgres/open.js";
 import { contract } from "./suite.js";
 
-/** Many backends connect at once, which takes its time on a busy machine. */
+/** Many backends connect at once, which takes long on a busy machine. */
 const PATIENT = { connectTimeoutMs: 20_000, operationTimeoutMs: 20_000 };
 
 let server, url;

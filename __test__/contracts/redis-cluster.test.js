@@ -7,7 +7,7 @@ const cluster = await startRedisCluster();
 afterAll(() => cluster.stop());
 
 contract("redis cluster", {
-  // Only one node is named: the others are found.
+  // Only one node is named, and the backend finds the others.
   make: (options, keyPrefix) => open({ target: { cluster: [cluster.url] }, keyPrefix, ...options }),
   removedAtTtl: true,
 });

@@ -5,7 +5,7 @@ import { contract } from "./suite.js";
 const client = ioredis();
 afterAll(() => client.disconnect());
 
-// An object of which nothing is known but eval().
+// The object has eval() and nothing else.
 const wrapper = { eval: (...args) => client.eval(...args) };
 
 contract("redis through the client's eval()", {

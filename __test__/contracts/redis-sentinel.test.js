@@ -11,7 +11,7 @@ const target = {
   name: deployment.name,
 };
 
-// Backends that are connected by then have to find the new master by themselves.
+// Backends that are already connected have to find the new master themselves.
 const FAILOVER_AT = 4;
 let made = 0;
 

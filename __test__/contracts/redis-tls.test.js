@@ -3,11 +3,11 @@ import { startRedis } from "../../scripts/servers.mjs";
 import { open } from "../redis/open.js";
 import { contract } from "./suite.js";
 
-// A user that may do no more than locks need.
+// The user has only the privileges that locks need.
 const acl = {
   username: "locker",
   password: "p@ss/wörd:%",
-  // The last two are for listLocks().
+  // The last two privileges are for listLocks().
   rules: "~t_* +eval +evalsha +get +set +del +incr +decr +time +scan +getrange",
 };
 const server = await startRedis({ tls: "client-certificate", acl });

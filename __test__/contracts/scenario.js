@@ -1,5 +1,5 @@
-// One story, told the same by every backend. Times, ids and keys differ from run to run and are
-// replaced by names; everything else must be equal to the letter.
+// A scripted scenario with the same transcript on every backend. Times, ids and keys differ between runs and are
+// replaced by names. Everything else must be identical.
 
 import { getByIdRaw, hashKey, lock, owns, withTelemetry } from "../fixtures/api.js";
 import { untilFree } from "../fixtures/wait.js";
@@ -44,7 +44,7 @@ export const EXPECTED = [
   "reasons: locked not-found ok",
 ];
 
-/** Runs the story on a fresh namespace and returns what happened, one line each. */
+/** Runs the scenario on a fresh namespace. Returns the transcript, with a line for each event. */
 export async function scenario(backend) {
   const lines = [];
   const ids = new Map();

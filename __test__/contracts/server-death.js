@@ -1,5 +1,5 @@
-// The server dies, stands still or comes back while lock() waits, holds or ends: what the caller is
-// told, and in which time. Used by the fault tests of each backend that has a server.
+// The server dies, is suspended or comes back while lock() waits, holds or ends. The tests check what the caller
+// learns, and how soon. The fault tests of each backend that has a server use them.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -11,7 +11,7 @@ import { rejection } from "./setup.js";
 const LIMIT_MS = 600;
 const LIMITS = { connectTimeoutMs: LIMIT_MS, operationTimeoutMs: LIMIT_MS };
 
-// What the back-off does not end.
+// The back-off does not end this wait.
 const WOKEN = { retryDelayMs: 300_000, timeoutMs: 60_000, backoff: "fixed", jitter: "none" };
 const EAGER = { retryDelayMs: 50, timeoutMs: 60_000, maxRetries: 1_000_000, backoff: "fixed" };
 
@@ -34,8 +34,8 @@ function expectCode(error, code) {
  * @param {object} spec
  * @param {() => Promise<any>} spec.start a server that may be killed
  * @param {(server: any, options: object) => any} spec.open a backend on it
- * @param {(server: any) => string} spec.place how messages name it
- * @param {boolean} [spec.keepsLocks] its locks survive its death (default true)
+ * @param {(server: any) => string} spec.place returns the name of the server in messages
+ * @param {boolean} [spec.keepsLocks] whether locks survive the death of the server (default true)
  */
 export function serverDeath({ start, open, place, keepsLocks = true }) {
   let server;
@@ -46,13 +46,13 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
     opened.push(backend);
     return backend;
   };
-  /** Also its threads that were at work just then. */
+  /** Suspends the server, including its threads that are working at that moment. */
   const standStill = async () => {
     server.suspend();
     await sleep(100);
   };
   const newKey = () => `death:${++keys}`;
-  /** Repeats what fails because the server is only just back. */
+  /** Repeats work that fails because the server has only just come back. */
   const again = (operation) =>
     until(
       () =>
@@ -84,24 +84,27 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
     test.each([
       ["with a connection", true],
       ["without one yet", false],
-    ])("dead, %s: ServiceUnavailable within connectTimeoutMs, and where", async (_, connected) => {
-      const backend = await connect();
-      if (connected) await backend.isLocked({ key: "k" });
-      await server.kill();
-      for (const operation of operations(backend)) {
-        const { result, took } = await measured(rejection(operation()));
-        expectCode(result, "ServiceUnavailable");
-        expect(took).toBeLessThan(LIMIT_MS + NOISE_MS);
-      }
-      // The first ones may have lost a connection; these could not get one.
-      const error = await rejection(backend.isLocked({ key: "k" }));
-      expect(error.message).toContain(place(server));
-    });
+    ])(
+      "dead, %s: ServiceUnavailable within connectTimeoutMs, with the address",
+      async (_, connected) => {
+        const backend = await connect();
+        if (connected) await backend.isLocked({ key: "k" });
+        await server.kill();
+        for (const operation of operations(backend)) {
+          const { result, took } = await measured(rejection(operation()));
+          expectCode(result, "ServiceUnavailable");
+          expect(took).toBeLessThan(LIMIT_MS + NOISE_MS);
+        }
+        // The first operations may have lost a connection. These could not make one.
+        const error = await rejection(backend.isLocked({ key: "k" }));
+        expect(error.message).toContain(place(server));
+      },
+    );
 
     test.each([
       ["with a connection", true],
       ["without one yet", false],
-    ])("standing still, %s: NetworkTimeout within the limit", async (_, connected) => {
+    ])("suspended, %s: NetworkTimeout within the limit", async (_, connected) => {
       const backend = await connect();
       if (connected) await backend.isLocked({ key: "k" });
       await standStill();
@@ -119,13 +122,13 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
   });
 
   describe("waiting", () => {
-    test("the server dies and comes back: the wait goes on, and is woken", async () => {
+    test("the server dies and comes back: the wait continues, and is woken", async () => {
       const holder = await connect();
       const waiter = await connect({ connectTimeoutMs: 10_000 });
       const key = newKey();
       const held = await holder.acquire({ key, ttlMs: 60_000 });
       let entered = false;
-      // Connected: who does not know yet how long an attempt takes tries for longer before it watches.
+      // Connect first: a waiter that does not know how long an attempt takes watches the key only later.
       await waiter.isLocked({ key });
       const waiting = lock(waiter, () => (entered = true), { key, acquisition: WOKEN });
       await sleep(2_000);
@@ -140,8 +143,8 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
       expect(took).toBeLessThan(3_000 + NOISE_MS);
     }, 60_000);
 
-    // Until then some of its attempts end with their connection, and others are refused one.
-    test("the server restarts while attempts are made all the time: the wait goes on", async () => {
+    // Until then some attempts are lost with their connection, and others get no connection.
+    test("the server restarts while attempts are made all the time: the wait continues", async () => {
       const holder = await connect({ connectTimeoutMs: 20_000 });
       const waiter = await connect({ connectTimeoutMs: 20_000, operationTimeoutMs: 5_000 });
       const key = newKey();
@@ -158,7 +161,7 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
       expect(await Promise.all(waiting)).toEqual(Array(4).fill("done"));
     }, 60_000);
 
-    test("the server stays dead: told as soon as an attempt could not be made", async () => {
+    test("the server stays dead: the wait rejects as soon as an attempt could not be made", async () => {
       const backend = await connect();
       const key = newKey();
       await backend.acquire({ key, ttlMs: 60_000 });
@@ -170,13 +173,13 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
       expect(took).toBeLessThan(LIMIT_MS + NOISE_MS);
     });
 
-    /** A wait that has a wall long before the limits of single operations. */
+    /** Starts a wait that times out long before a single operation would. */
     const waitForWall = async (stop) => {
       const backend = await connect({ connectTimeoutMs: 20_000, operationTimeoutMs: 20_000 });
       await backend.isLocked({ key: "k" });
       await stop();
       const acquisition = { timeoutMs: 400 };
-      // From before the call: a busy thread may need a while for the call itself.
+      // Measured from before the call, because a busy thread may need a while for the call itself.
       const from = performance.now();
       const result = await rejection(lock(backend, never, { key: newKey(), acquisition }));
       return { result, took: performance.now() - from };
@@ -190,18 +193,18 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
       expect(took).toBeLessThan(400 + NOISE_MS);
     };
 
-    test("the server is dead before the first attempt: the wall is hit, and why", async () => {
+    test("the server is dead before the first attempt: the wait times out, and says why", async () => {
       const { result, took } = await waitForWall(() => server.kill());
       expectWall({ result, took });
       expect(result.message).toContain(place(server));
       expectCode(result.cause, "ServiceUnavailable");
     });
 
-    test("the server stands still: the wall is hit, and why", async () => {
+    test("the server is suspended: the wait times out, and says why", async () => {
       expectWall(await waitForWall(standStill));
     });
 
-    test("the server stands still for longer: NetworkTimeout, and nothing is left locked", async () => {
+    test("the server is suspended for longer: NetworkTimeout, and nothing is left locked", async () => {
       const backend = await connect();
       const key = newKey();
       const held = await backend.acquire({ key, ttlMs: 60_000 });
@@ -219,10 +222,10 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
   });
 
   describe("holding", () => {
-    // Three heartbeats in each, so that one of them meets a dead server.
+    // There are three heartbeats in each TTL, so that one of them meets a dead server.
     const ttlMs = 6_000;
 
-    test("the server is dead for one heartbeat: what is still there is kept", async () => {
+    test("the server is dead for one heartbeat: a lock that still exists is kept alive", async () => {
       const events = [];
       const backend = withTelemetry(await connect(), {
         onEvent: ({ type, result }) => type === "heartbeat" && events.push(result),
@@ -241,7 +244,7 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
             return reason.code;
           }
           await until(() => events.at(-1) === "ok" || signal.aborted, "a heartbeat");
-          // Without it the lock would be gone by then.
+          // Without the heartbeat, the lock would have expired by then.
           await sleep(Math.max(0, since + ttlMs + 1_200 - performance.now()));
           expect(signal.aborted).toBe(false);
           expect(isHeld()).toBe(true);
@@ -257,7 +260,7 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
       ["stays dead", () => server.kill(), "ServiceUnavailable"],
       ["stands still", standStill, "NetworkTimeout"],
     ])(
-      "the server %s: LockLost in time, nobody waits for the release, and its failure is told",
+      "the server %s: LockLost in time, nobody waits for the release, and its failure is reported",
       async (_, stop, code) => {
         const backend = await connect();
         const allHeld = deferred();
@@ -274,7 +277,7 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
           expectCode(reason, "LockLost");
           expectCode(reason.cause, code);
           expect(isHeld()).toBe(false);
-          // Since the last heartbeat that came through.
+          // Counted since the last successful heartbeat.
           expect(lostAfter).toBeGreaterThan((2_000 * 2) / 3 - 100);
           expect(lostAfter).toBeLessThan(2_000 + NOISE_MS);
           return "done";
@@ -284,7 +287,7 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
           const config = { key: newKey(), ttlMs: 2_000, autoExtend: true };
           const onReleaseError = (error) => failures.push(error);
           expect(await FORMS[form](backend, { ...config, onReleaseError }, work)).toBe("done");
-          // The release is still waiting for the server.
+          // The release still waits for the server.
           expect(failures).toEqual([]);
           await until(() => failures.length > 0, "the release to fail");
           expect(failures).toHaveLength(1);
@@ -315,25 +318,25 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
       return { backend, key, failures, took: performance.now() - endedAt };
     };
 
-    test("the server is dead: the value counts, and the failed release is told", async () => {
+    test("the server is dead: the value is returned, and the failed release is reported", async () => {
       const { failures, took } = await end({}, () => server.kill());
       expect(failures).toHaveLength(1);
       expectCode(failures[0], "ServiceUnavailable");
       expect(took).toBeLessThan(LIMIT_MS + NOISE_MS);
     });
 
-    test("the server stands still: the same, as a NetworkTimeout", async () => {
+    test("the server is suspended: the same, with a NetworkTimeout", async () => {
       const { failures, took } = await end({}, standStill);
       expect(failures).toHaveLength(1);
       expectCode(failures[0], "NetworkTimeout");
       expect(took).toBeLessThan(2 * LIMIT_MS + NOISE_MS);
     });
 
-    test("the server was away in between: the lock is given back", async () => {
+    test("the server was away in the meantime: the lock is released", async () => {
       const { backend, key, failures } = await end({}, async () => {
         await server.kill();
         await server.restart();
-        // A connection that broke is replaced, if not by this then by the next operation.
+        // A broken connection is replaced by this operation, or else by the next one.
         await again(() => opened[0].isLocked({ key: "any" }));
       });
       expect(failures).toEqual([]);
@@ -342,12 +345,12 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
   });
 
   if (keepsLocks) {
-    test("the server was killed: fences go on where they were", async () => {
+    test("the server was killed: fences continue to grow", async () => {
       const backend = await connect({ connectTimeoutMs: 10_000 });
       const key = newKey();
       const fences = [];
       for (let round = 0; round < 3; round++) {
-        // It ends by itself: a release may be lost with the server, a fence may not.
+        // The lock expires by itself. A release may be lost with the server, but a fence must not be.
         const held = await until(async () => {
           const granted = await backend.acquire({ key, ttlMs: 1 });
           return granted.ok && granted;
@@ -362,7 +365,7 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
   }
 
   describe("closing", () => {
-    test("the server is dead: what is held is given up, and close ends", async () => {
+    test("the server is dead: held locks are given up, and close ends", async () => {
       const backend = await connect();
       const config = { key: newKey(), ttlMs: 60_000, autoExtend: true, throwIfLost: true };
       let took;
@@ -376,7 +379,7 @@ export function serverDeath({ start, open, place, keepsLocks = true }) {
         config,
       );
       expectCode(await rejection(outcome), "LockLost");
-      // What cannot be undone is tried for ten seconds.
+      // An undo that fails is retried for ten seconds.
       expect(took).toBeLessThan(500 + 10_000 + NOISE_MS);
     }, 60_000);
   });

@@ -1,5 +1,5 @@
-// The contract: what every backend must do, whatever it stores its locks in.
-// A backend joins with a file of its own that calls `contract(name, spec)`; setup.js describes `spec`.
+// The contract that every backend has to keep, in whatever store it has its locks.
+// Each backend has a file that calls `contract(name, spec)`. setup.js describes `spec`.
 
 import { describe, expect, test } from "vitest";
 import { testBackend } from "../../js/testing.js";
@@ -34,7 +34,7 @@ import { telemetry } from "./telemetry.js";
 import { unreachable } from "./unreachable.js";
 import { watching } from "./watching.js";
 
-/** These run one test at a time: they compute, keep the thread busy, or watch the whole process. */
+/** These run one test at a time, because they compute, block the thread, or observe the whole process. */
 const ONE_BY_ONE = [
   lifecycle,
   contention,
@@ -51,10 +51,10 @@ const ONE_BY_ONE = [
   labels,
 ];
 
-/** Their tests run side by side, because most of them wait for a lock to expire or to be free. */
+/** Their tests run at the same time, because most of them wait for a lock to expire or to be released. */
 const WAITING = [lockAcquisition, forms, looking, telemetry, fences];
 
-/** Their tests run side by side, because they wait for heartbeats and for the end of a lock. */
+/** Their tests run at the same time, because they wait for heartbeats and for the end of a lock. */
 const HOLDING = [
   expiry,
   lockLoss,
@@ -68,13 +68,13 @@ const HOLDING = [
   unreachable,
 ];
 
-/** Long enough for a heartbeat on a machine that is busy. */
+/** The TTL is long enough for a heartbeat on a busy machine. */
 const PUBLIC_TTL_MS = 1_000;
 
 export function contract(name, spec) {
   describe(name, () => {
     const t = setup(spec);
-    // Vitest runs neighbours that are concurrent together. These three groups have others between
+    // Vitest runs adjacent concurrent groups together. These three groups have others between
     // them, because all at once would keep a store busy for so long that locks expire.
     for (const part of WAITING) part(t);
     test.concurrent("the scripted scenario has the same transcript on every backend", async () => {
@@ -84,8 +84,8 @@ export function contract(name, spec) {
     for (const part of ONE_BY_ONE) part(t);
     for (const part of HOLDING) part(t);
 
-    describe("for everybody", () => {
-      // The suite that people who write a backend run on theirs.
+    describe("the exported suite", () => {
+      // This is the suite that people run on backends of their own.
       testBackend({
         describe: describe.concurrent,
         test,

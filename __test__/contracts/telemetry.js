@@ -59,8 +59,8 @@ export function telemetry(t) {
       expect(text).not.toContain(lockId);
     });
 
-    test("reasons: a lock that never was, and one that expired", async () => {
-      // The operations of other tests may clean up what has expired.
+    test("the reasons are those of a lock that never existed, and of one that expired", async () => {
+      // The operations of other tests may remove expired locks.
       const { backend, events } = await observe({}, t.isolated());
       await backend.release({ lockId: generateLockId() });
       await backend.extend({ lockId: generateLockId(), ttlMs: 1000 });
@@ -74,12 +74,12 @@ export function telemetry(t) {
       events.length = 0;
       expect((await backend.release({ lockId: first.lockId })).ok).toBe(false);
       expect((await backend.extend({ lockId: second.lockId, ttlMs: 1000 })).ok).toBe(false);
-      // A store that has removed the lock by then cannot know that it expired.
+      // A store that has already removed the lock cannot know that it expired.
       const reason = t.removedAtTtl ? "not-found" : "expired";
       expect(events.map((event) => event.reason)).toEqual([reason, reason]);
     });
 
-    test("handles report too", async () => {
+    test("handles report events too", async () => {
       const { backend, events } = await observe();
       const first = await backend.acquire({ key: t.key(), ttlMs: 60_000 });
       await first.extend(60_000);
@@ -119,7 +119,7 @@ export function telemetry(t) {
       expect(chosen.events[1].key).toBeUndefined();
     });
 
-    test("a throwing or rejecting callback or predicate disturbs nothing", async () => {
+    test("a callback or predicate that throws or rejects changes nothing", async () => {
       const boom = () => {
         throw new Error("boom");
       };
@@ -138,7 +138,7 @@ export function telemetry(t) {
       }
     });
 
-    test("a callback that never ends keeps nobody waiting", async () => {
+    test("a callback that never ends delays nobody", async () => {
       const { backend } = await observe({ onEvent: () => new Promise(() => {}) });
       const key = t.key();
       const held = await backend.acquire({ key, ttlMs: 60_000 });
@@ -149,7 +149,7 @@ export function telemetry(t) {
       expect(await lock(backend, () => "done", { key })).toBe("done");
     });
 
-    test("a throwing predicate reveals nothing", async () => {
+    test("a predicate that throws reveals nothing", async () => {
       const { backend, events } = await observe({
         includeRaw: () => {
           throw new Error("boom");
@@ -160,7 +160,7 @@ export function telemetry(t) {
       expect(JSON.stringify(events)).not.toContain(key);
     });
 
-    test("errors pass through", async () => {
+    test("errors reach the caller unchanged", async () => {
       const { backend } = await observe();
       await expect(backend.acquire({ key: "", ttlMs: 1000 })).rejects.toMatchObject({
         name: "LockError",
@@ -168,7 +168,7 @@ export function telemetry(t) {
       });
     });
 
-    test("a decorated backend keeps capabilities, and the original stays silent", async () => {
+    test("a decorated backend keeps capabilities, and the original reports no events", async () => {
       const original = await t.backend();
       const { backend, events } = await observe();
       expect(backend.capabilities).toEqual(original.capabilities);

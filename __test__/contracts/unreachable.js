@@ -1,4 +1,4 @@
-// A lock does not end because JavaScript forgot about it.
+// A lock does not end when JavaScript no longer refers to it.
 
 import { describe, expect, test } from "vitest";
 import { hold } from "../fixtures/api.js";
@@ -15,7 +15,7 @@ export function unreachable(t) {
       const backend = await t.backend();
       const key = t.key();
       const { lockId, expiresAtMs } = await holdAndForget({ key, ttlMs: TTL_MS, autoExtend: true });
-      // Longer than without a heartbeat, and than a release in the background would take.
+      // Waits for longer than the lock would last without a heartbeat, and than a release would take.
       await until(async () => {
         await collectGarbage();
         const info = await backend.lookup({ lockId });
@@ -41,7 +41,7 @@ export function unreachable(t) {
     });
   });
 
-  /** In a function of its own, so that nothing here refers to the handle or the backend. */
+  /** Acquires the lock in a function of its own, so that nothing refers to the handle or the backend. */
   async function holdAndForget(config) {
     const { lockId, expiresAtMs } = await hold(await t.forgotten(), config);
     return { lockId, expiresAtMs };

@@ -1,4 +1,4 @@
-// What the handle of a single acquire tells about its lock.
+// What the handle of a single acquire knows of its lock.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -13,11 +13,11 @@ function expectLost(error) {
 }
 
 export function watching(t) {
-  // A backend of somebody else decides for itself what its results have.
+  // A custom backend decides itself what its results have.
   if (!t.native) return;
 
   describe.concurrent("handles: signal, isHeld and throwIfLost", () => {
-    test("a lock that is held, and its release", async () => {
+    test("isHeld is true until the release", async () => {
       const backend = await t.backend();
       const held = await backend.acquire({ key: t.key(), ttlMs: 60_000 });
       expect(held.isHeld()).toBe(true);
@@ -32,7 +32,7 @@ export function watching(t) {
       expect(held.throwIfLost).toThrow(expect.objectContaining({ code: "LockLost" }));
     });
 
-    test("the signal aborts when the time is over, not before and not much later", async () => {
+    test("the signal aborts when the lock's time is over, not before and not much later", async () => {
       const backend = await t.backend();
       const askedAt = performance.now();
       const held = await backend.acquire({ key: t.key(), ttlMs: 400 });
@@ -44,7 +44,7 @@ export function watching(t) {
       expect(held.throwIfLost).toThrow(expect.objectContaining({ code: "LockLost" }));
     });
 
-    test("a signal that is asked for too late is aborted already", async () => {
+    test("a signal that is read too late is already aborted", async () => {
       const backend = await t.backend();
       const held = await backend.acquire({ key: t.key(), ttlMs: 100 });
       await sleep(150);
@@ -77,7 +77,7 @@ export function watching(t) {
       await holder.release();
     });
 
-    test("methods may be taken out of the result", async () => {
+    test("methods can be destructured", async () => {
       const backend = await t.backend();
       const { isHeld, throwIfLost, signal, release } = await backend.acquire({
         key: t.key(),

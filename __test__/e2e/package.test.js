@@ -247,7 +247,7 @@ describe("with OpenTelemetry, an optional peer", () => {
 
   test("without it, instrument() says what to install", async () => {
     rmSync(peers, { recursive: true });
-    const expected = refusal("which cannot be loaded");
+    const expected = refusal("which could not be loaded");
     expect(await refusals()).toEqual([expected, expected]);
   });
 

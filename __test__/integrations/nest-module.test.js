@@ -111,10 +111,10 @@ describe("the module", () => {
     [[{ url: undefined }], /option url is undefined/],
     [[{ backend: undefined }], /option backend is undefined/],
     [[{ uri: "memory:" }], /Unknown option "uri": did you mean "url"\?/],
-    [[{ url: "memory:", backend: createMemoryBackend() }], /either url or backend/],
+    [[{ url: "memory:", backend: createMemoryBackend() }], /both url and backend/],
     [[{ backend: {} }], /must be a backend/],
     [[createMemoryBackend()], /pass it as \{ backend \}/],
-    [[7], /needs a URL or options/],
+    [[7], /neither a URL nor options/],
     [[{ closeTimeoutMs: -1 }], /closeTimeoutMs must be a positive integer/],
   ])("refuses %j", (args, message) => {
     expect(() => SyncGuardModule.forRoot(...args)).toThrow(
@@ -123,7 +123,7 @@ describe("the module", () => {
   });
 
   test("refuses a factory that is missing, or that returns undefined", async () => {
-    expect(() => SyncGuardModule.forRootAsync({})).toThrow(/needs a function useFactory/);
+    expect(() => SyncGuardModule.forRootAsync({})).toThrow(/got no useFactory/);
     const wrong = SyncGuardModule.forRootAsync({ useFactory: () => undefined });
     await expect(start([wrong])).rejects.toMatchObject({ code: "InvalidArgument" });
   });
@@ -269,15 +269,12 @@ describe("the decorators", () => {
   });
 
   test.each([
-    [() => Lock({}), /needs \{ key \}/],
-    [() => Lock("k"), /needs \{ key \}/],
-    [() => TryLock({ key: 7 }), /@TryLock\(\) needs \{ key \}/],
+    [() => Lock({}), /Pass \{ key \}/],
+    [() => Lock("k"), /Pass \{ key \}/],
+    [() => TryLock({ key: 7 }), /@TryLock\(\) got no key/],
     [() => TryLock({ key: "k", ifBusy: 409 }), /ifBusy of @TryLock\(\) must be a function/],
-    [() => Lock({ key: "k" })({}, "field"), /decorates methods, but not static ones/],
-    [
-      () => Lock({ key: "k" })(class {}, "run", { value() {} }),
-      /decorates methods, but not static ones/,
-    ],
+    [() => Lock({ key: "k" })({}, "field"), /is not on an instance method/],
+    [() => Lock({ key: "k" })(class {}, "run", { value() {} }), /is not on an instance method/],
   ])("refuse wrong uses at once: %s", (use, message) => {
     expect(use).toThrow(
       expect.objectContaining({ code: "InvalidArgument", message: expect.stringMatching(message) }),

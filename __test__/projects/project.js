@@ -1,4 +1,4 @@
-// Small projects of other people, in folders of their own, with what their package managers
+// Small projects in folders of their own, with the packages that their package managers
 // install from the registry of the test.
 
 import { exec, spawn } from "node:child_process";
@@ -19,7 +19,7 @@ export async function startWorkshop() {
   const env = {
     ...ownEnvironment(),
     PATH: [join(tools, ".bin"), process.env.PATH].join(delimiter),
-    // Stores of their own: a store knows this version by its name, from the last time.
+    // Each has its own cache. A shared cache would still contain this version from an earlier run.
     ...{ npm_config_registry: registry.url, NPM_CONFIG_REGISTRY: registry.url },
     ...{ YARN_NPM_REGISTRY_SERVER: registry.url, YARN_UNSAFE_HTTP_WHITELIST: "127.0.0.1" },
     ...{ YARN_GLOBAL_FOLDER: join(folder, "stores/yarn"), YARN_ENABLE_TELEMETRY: "0" },
@@ -29,7 +29,7 @@ export async function startWorkshop() {
   return {
     folder,
     registry,
-    /** A copy of samples in one folder, in which commands can be run. */
+    /** Copies samples into one folder, in which commands can be run. */
     project(name, ...samples) {
       const path = join(folder, name);
       for (const sample of samples) cpSync(join(SAMPLES, sample), path, { recursive: true });
@@ -47,13 +47,13 @@ export async function startWorkshop() {
   };
 }
 
-/** Nothing of the runner and of the npm that run this test. */
+/** Returns the environment without the variables of the runner and the npm that run this test. */
 function ownEnvironment() {
   const foreign = /^(npm_|vitest|node_env$|node_options$|test$|prod$|dev$|ci$)/i;
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name)));
 }
 
-/** Runs a command line; what it printed. */
+/** Runs a command line, and returns its output. */
 function run(command, options) {
   return new Promise((resolve, reject) => {
     const limits = { timeout: 500_000, maxBuffer: 1 << 26 };
@@ -97,7 +97,7 @@ export async function registryAnswers() {
   );
 }
 
-/** The code below a heading of the page about bundlers: what people are told, and nothing else. */
+/** Returns the code below a heading of the page about bundlers, so that the test uses exactly that. */
 export function documented(heading) {
   const page = readFileSync(join(ROOT, "docs/bundlers.md"), "utf8");
   const section = page.split(/^## /m).find((text) => text.startsWith(`${heading}\n`));

@@ -1,5 +1,5 @@
-// The package as released, installed into small projects of each kind that people have, one after
-// the other. What they print ends in the fence of a lock and whether there is one LockError.
+// Installs the package as released into small projects of each kind, one after
+// the other. Their output ends with the fence of a lock, and says whether there is one LockError.
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ describe("syncguard loads", { timeout: 240_000 }, () => {
   }, 600_000);
   afterAll(() => workshop?.close(), 600_000);
 
-  /** Away from all that was installed: what a bundle did not take along is not there. */
+  /** Runs in a folder without the installed packages, so that a bundle must contain everything. */
   function runMoved(built, program) {
     const moved = join(workshop.folder, `moved-${built}`);
     rmSync(moved, { recursive: true, force: true });
@@ -91,7 +91,7 @@ describe("syncguard loads", { timeout: 240_000 }, () => {
   describe("with other package managers", () => {
     const yarn = () => `node ${join(tools.path, "node_modules/@yarnpkg/cli-dist/bin/yarn.js")}`;
 
-    test("pnpm, also in a bundle", async () => {
+    test("pnpm, with and without a bundle", async () => {
       const { run } = workshop.project("pnpm", "app");
       const { registry, folder } = workshop;
       await run(
@@ -105,7 +105,7 @@ describe("syncguard loads", { timeout: 240_000 }, () => {
 
     test("Yarn, Plug'n'Play", async () => {
       const { path, run } = workshop.project("yarn", "app");
-      // Makes it a project of its own, whatever lies above.
+      // This file makes it a project of its own, whatever the parent folders contain.
       writeFileSync(join(path, "yarn.lock"), "");
       await run(`${yarn()} install`);
       expect(await run(`${yarn()} node main.js`)).toMatch(LOCKED);

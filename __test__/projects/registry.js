@@ -1,5 +1,5 @@
-// A registry in which this version is published: the tarballs as they would be released, and for
-// platforms that were not built here a package without its addon. All else comes from the registry
+// A registry in which this version is published. It has the tarballs as they would be released, and for
+// platforms that were not built here a package without its addon. All other packages come from the registry
 // that npm is set to.
 
 import { execFileSync } from "node:child_process";
@@ -14,7 +14,7 @@ import { pack } from "../../scripts/lib/pack.mjs";
 import { platformPackages } from "../../scripts/lib/packages.mjs";
 import { ROOT } from "../fixtures/node.js";
 
-/** Since then, for package managers that wait until a version is some days old. */
+/** The time of publication, for package managers that wait until a version is some days old. */
 const PUBLISHED = "2025-01-01T00:00:00.000Z";
 
 /** @param {string} folder for the tarballs */

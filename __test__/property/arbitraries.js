@@ -1,6 +1,6 @@
-// Values of every kind that JavaScript can pass, hostile ones included.
+// Values of every kind that JavaScript can pass, including hostile ones.
 //
-// They come in boxes: fast-check looks into the values it makes, and some of these bite.
+// Each value is in a box, because fast-check inspects the values it generates, and some throw if inspected.
 
 import fc from "fast-check";
 import { inspect } from "node:util";

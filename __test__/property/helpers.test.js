@@ -1,4 +1,4 @@
-// The functions without a backend: storage keys against an independent second version, and any
+// The functions without a backend: storage keys compared to an independent implementation, and any
 // value for any argument.
 
 import { createHash } from "node:crypto";
@@ -21,7 +21,7 @@ import { Box, anything } from "./arbitraries.js";
 const RUNS = { numRuns: 2000 };
 const bytes = (text) => Buffer.byteLength(text);
 
-/** The value, or the LockError that it threw; any other error fails the test. */
+/** Returns the result, or the LockError that was thrown. Any other error fails the test. */
 function attempt(call) {
   try {
     return { value: call() };
@@ -32,7 +32,7 @@ function attempt(call) {
   }
 }
 
-/** Found out in another way than the implementation does. */
+/** Checks for lone surrogates in another way than the implementation does. */
 function isWellFormed(string) {
   try {
     encodeURIComponent(string);
@@ -42,7 +42,7 @@ function isWellFormed(string) {
   }
 }
 
-/** Also halves of surrogate pairs, alone and in any order. */
+/** Generates any code units, including lone halves of surrogate pairs in any order. */
 const codeUnits = (maxLength) =>
   fc
     .array(
@@ -75,7 +75,7 @@ describe("makeStorageKey", () => {
     fc.tuple(fc.integer({ min: 1, max: 200 }), fc.integer({ min: 0, max: 60 })),
   );
 
-  /** The rule as written down, in other words than the implementation's. */
+  /** The documented rule, implemented independently. */
   function expected(prefix, key, limit, reserve) {
     if (!isWellFormed(prefix) || !isWellFormed(key)) return null;
     const start = prefix.normalize("NFC").replace(/:+$/, "");
@@ -119,7 +119,7 @@ describe("makeStorageKey", () => {
     );
   });
 
-  test("any values", () => {
+  test("accepts or refuses any values", () => {
     fc.assert(
       fc.property(anything, anything, anything, anything, (...boxes) => {
         const { value } = attempt(() => makeStorageKey(...boxes.map((box) => box.open())));
@@ -173,7 +173,7 @@ describe("keys and ids", () => {
     for (const count of Object.values(seen)) expect(count).toBeGreaterThan(100);
   });
 
-  test("normalizeAndValidateKey: any value", () => {
+  test("normalizeAndValidateKey accepts or refuses any value", () => {
     fc.assert(
       fc.property(anything, (box) => {
         const value = box.open();

@@ -1,5 +1,5 @@
-// Any value for any field: LockError("InvalidArgument"), or a success that is one. Never another
-// error, never an exception thrown at once by a function that returns a promise, never a hang.
+// Any value for any field leads to LockError("InvalidArgument"), or to a valid success. It never leads to another
+// error, to a synchronous exception of a function that returns a promise, or to a hang.
 
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
@@ -36,7 +36,7 @@ const lockId = generateLockId();
 const { signal } = new AbortController();
 
 /**
- * The outcome of a call: "ok", or the code of its LockError. A signal that is aborted already is a
+ * Returns the outcome of a call: "ok", or the code of its LockError. A signal that is already aborted is a
  * legal value too, and leads to "Aborted".
  */
 async function outcome(call, isSuccess, alsoLegal = []) {
@@ -79,7 +79,7 @@ describe.each(Object.entries(OPERATIONS))("%s", (name, [good, isSuccess]) => {
     expect([...seen]).toContain("ok");
   });
 
-  test("anything instead of options", async () => {
+  test("any value instead of options", async () => {
     await fc.assert(
       fc.asyncProperty(anything, async (options) => {
         await outcome(() => backend[name](options.open()), isSuccess);
@@ -88,7 +88,7 @@ describe.each(Object.entries(OPERATIONS))("%s", (name, [good, isSuccess]) => {
     );
   });
 
-  test("any fields, through telemetry", async () => {
+  test("any fields, with telemetry", async () => {
     const observed = withTelemetry(backend, { onEvent: () => {}, includeRaw: true });
     await fc.assert(
       fc.asyncProperty(fc.oneof(fields(good), anything), async (options) => {
@@ -152,10 +152,10 @@ describe("lock()", () => {
     "a native backend": createMemoryBackend,
     "a hand-made one": createCustomBackend,
   };
-  // A lock of a millisecond may be over before it is there: then it was not had.
+  // A lock of a millisecond may expire before its grant arrives. Then it counts as not acquired.
   const NOT_HAD = { ok: false };
   const isTried = ({ ok, value }) => !ok || isDone(value);
-  // Each with what its success is.
+  // Each function with a check of its success.
   const FORMS = {
     lock: [(own, config) => lock(own, () => "done", config), isDone],
     tryLock: [(own, config) => tryLock(own, () => "done", config), isTried],
@@ -173,9 +173,9 @@ describe("lock()", () => {
     const seen = new Set();
     await fc.assert(
       fc.asyncProperty(config, async (given) => {
-        // A backend of its own: nobody holds the key, so nothing can be waited for.
+        // The backend is new, so nobody holds the key and no call waits.
         const own = make();
-        // A timeoutMs of 0 is legal, and over at once; a maxHoldMs of nearly nothing loses the lock.
+        // A timeoutMs of 0 is valid and times out at once. A tiny maxHoldMs loses the lock.
         const call = () => form(own, given.open());
         seen.add(await outcome(call, isSuccess, ["AcquisitionTimeout", "LockLost"]));
         await own.close();
@@ -186,7 +186,7 @@ describe("lock()", () => {
     expect([...seen]).toContain("ok");
   });
 
-  test("anything instead of the function or the backend", async () => {
+  test("any value instead of the function or the backend", async () => {
     await fc.assert(
       fc.asyncProperty(anything, async (box) => {
         const given = box.open();
@@ -202,7 +202,7 @@ describe("lock()", () => {
   });
 });
 
-describe("looking around", () => {
+describe("listing and releasing by force", () => {
   const drained = async (listing) => {
     const found = [];
     for await (const info of listing) found.push(info);
@@ -300,7 +300,7 @@ describe("constructors", () => {
     );
   });
 
-  test("createBackend: a URL of any text", async () => {
+  test("createBackend with any text as its URL", async () => {
     const scheme = fc.constantFrom(
       "memory:",
       "memory://x",

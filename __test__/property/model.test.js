@@ -1,5 +1,5 @@
-// Any sequence of operations gives the same results on the memory backend and on a model (a map).
-// Time does not pass in it; expiry is the contract suite's.
+// Any sequence of operations has the same results on the memory backend and on a model (a map).
+// Time does not pass in these tests. The contract suite tests expiry.
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -8,7 +8,7 @@ import { createMemoryBackend, generateLockId } from "../fixtures/api.js";
 const KEYS = ["a", "b", "fence:a"];
 const TTL_MS = 600_000;
 
-/** What each operation must answer; ids are those that the real backend made. */
+/** Returns the expected result of each operation. The ids are those of the real backend. */
 class Model {
   fences = new Map();
   held = new Map();
@@ -31,7 +31,7 @@ class Model {
 const operation = fc.record({
   type: fc.constantFrom("acquire", "acquire", "release", "handle", "extend", "isLocked", "lookup"),
   key: fc.constantFrom(...KEYS),
-  // Which of the locks so far, counted from the last; beyond them, one that never was.
+  // The number of a lock, counted from the last. A larger number stands for a lock that never existed.
   which: fc.nat(6),
 });
 
@@ -55,7 +55,7 @@ test("results equal those of the model", async () => {
         } else if (type === "release") {
           expect((await backend.release({ lockId })).ok).toBe(model.release(lockId));
         } else if (type === "handle" && grant) {
-          // At most one release per handle; one that went another way is not its own.
+          // A handle releases at most once. A release by lockId does not count as the handle's.
           const wanted = model.release(lockId);
           expect((await grant.release()).ok).toBe(wanted);
           expect((await grant.release()).ok).toBe(false);

@@ -1,4 +1,4 @@
-// CONTRIBUTING, "Add a backend": what it asks for is there for every backend.
+// Checks that every backend has what "Add a backend" in CONTRIBUTING asks for.
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,11 +20,11 @@ const schemes = [
   ...text("js/targets/open.js").matchAll(/^ +"([a-z]+:)":.* create(\w+)Backend\(/gm),
 ];
 
-/** A user's own backend is a folder, but none to be opened by name. */
+/** The folder of custom backends, which are not opened by name. */
 const OWN = "javascript";
-/** There is nothing to connect to, so nothing can fail. */
+/** Backends that connect to nothing, so they have no errors of a driver. */
 const WITHOUT_DRIVER = ["memory"];
-/** What a URL must say besides its scheme. */
+/** The part of a URL that is needed besides the scheme. */
 const NEEDED = {
   "firestore:": "//project?emulatorHost=127.0.0.1:1",
   "postgres:": "//127.0.0.1/locks",

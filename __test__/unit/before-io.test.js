@@ -1,4 +1,4 @@
-// Wrong input costs no round trip, nor a connection.
+// Wrong input is refused without a round trip or a connection.
 
 import { once } from "node:events";
 import { createServer } from "node:net";
@@ -61,7 +61,7 @@ test.each(BACKENDS)("%s: wrong input is refused before anything is sent", async 
     expect(await rejection(call())).toMatchObject({ name: "LockError", code: "InvalidArgument" });
   }
   expect(connections).toBe(0);
-  // The way there is open: right input takes it.
+  // Valid input does reach the server.
   expect((await rejection(backend.isLocked({ key: "k" }))).code).toBe("NetworkTimeout");
   expect(connections).toBeGreaterThan(0);
   await backend.close();

@@ -1,5 +1,5 @@
-// A value that both languages need is the same in both: JavaScript's table is what users see, and
-// the core has its own copy because it needs the value before JavaScript could pass it.
+// A value that both languages need is the same in both. Users see JavaScript's table, and
+// the core has a copy, because it needs the value before JavaScript could pass it.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { FENCE_THRESHOLDS, MAX_KEY_LENGTH_BYTES, TIME_TOLERANCE_MS } from "../../js/common.js";
 import { ROOT } from "../fixtures/node.js";
 
-/** What stands after the pattern in a Rust file; the pattern must be there once. */
+/** Returns what follows the pattern in a Rust file, which must contain the pattern once. */
 function inRust(path, pattern) {
   const found = [...readFileSync(join(ROOT, path), "utf8").matchAll(pattern)];
   expect(found, `${path}: ${pattern}`).toHaveLength(1);

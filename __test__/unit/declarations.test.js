@@ -1,4 +1,4 @@
-// What holds for the declarations as a whole, and cannot be said in one of the type tests.
+// Checks of the declarations as a whole, which a single type test cannot express.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ test("every exported type with a capabilities parameter defaults to fencing", ()
 });
 
 describe("helpers for authors of backends", () => {
-  /** What a newcomer is looking for. */
+  /** The names that a newcomer looks for. */
   const FOR_USERS = [
     ...["lock", "tryLock", "hold", "tryHold", "lead", "createBackend", "createLock", "LockError"],
     ...["withTelemetry", "listLocks", "forceRelease", "diagnose", "owns", "getByKey", "getById"],

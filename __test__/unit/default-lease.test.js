@@ -1,4 +1,4 @@
-// How long a lock lasts for which no time was given. The engine's own heartbeats, on simulated time.
+// Tests how long a lock lasts without a ttlMs. The heartbeats are the engine's own, on simulated time.
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { hold, lock, tryHold, tryLock, withTelemetry } from "../../js/index.js";

@@ -1,4 +1,4 @@
-// The part of `npm run check` that looks at what we depend on can fail.
+// The checks of dependencies in `npm run check` find violations.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ describe("crates", () => {
   const crate = (name, version = "1.0.0", license = "MIT") => ({ name, version, license });
   const judged = (crates, lockFile = REGISTRY) => violations(rules, crates, lockFile);
 
-  test("what is allowed is not reported", () => {
+  test("an allowed crate is not reported", () => {
     expect(judged([crate("a"), crate("b", "2.0.0", "MIT/Apache-2.0")])).toEqual([]);
     for (const { crate: skipped } of rules.bans.skip) {
       const [name, version] = skipped.split("@");
@@ -32,7 +32,7 @@ describe("crates", () => {
       [crate("a"), crate("a", "2.0.0")],
       "several versions, and deny.toml gives no reason",
     ],
-  ])("%s that is not allowed is", (_, crates, text) => {
+  ])("%s that is not allowed is reported", (_, crates, text) => {
     expect(judged(crates)).toEqual([expect.stringContaining(text)]);
   });
 

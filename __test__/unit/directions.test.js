@@ -1,11 +1,11 @@
-// Dependencies point one way, in JavaScript and in Rust: read from import and use lines.
+// Dependencies point one way, in JavaScript and in Rust. These tests read the import and use lines.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join, posix } from "node:path";
 import { describe, expect, test } from "vitest";
 import { ROOT } from "../fixtures/node.js";
 
-/** Path to text, of all files below a folder that end so. */
+/** Returns the text of each file below a folder whose name has this ending, by path. */
 function sources(folder, ending) {
   const names = readdirSync(join(ROOT, folder), { recursive: true });
   return new Map(
@@ -16,7 +16,7 @@ function sources(folder, ending) {
   );
 }
 
-/** Those that come later may use those before them. The entry points are the files in js/ itself. */
+/** A layer may use the layers before it. The entry points are the files directly in js/. */
 const JS_LAYERS = [
   ["base"],
   ["native"],
@@ -34,8 +34,8 @@ function layerOfJs(path) {
 }
 
 /**
- * The modules that a text imports from js/: statically, dynamically, and for their types. What is
- * imported from the declarations (`index.d.ts`, `types/`) is no module.
+ * Returns the modules that a text imports from js/: statically, dynamically, and for their types. The
+ * declarations (`index.d.ts`, `types/`) are not modules.
  */
 function importsOf(path, text, withTypes) {
   const code = withTypes ? text : text.replace(/\/\*.*?\*\//gs, "");
@@ -44,7 +44,7 @@ function importsOf(path, text, withTypes) {
     .filter((target) => target.startsWith("js/"));
 }
 
-/** Imports that point the wrong way, and cycles. */
+/** Returns imports that point the wrong way, and cycles. */
 function violationsInJs(files) {
   const found = [];
   for (const [path, text] of files) {
@@ -96,7 +96,7 @@ describe("JavaScript: base ← native ← lock ← targets ← integrations ← 
   });
 });
 
-/** Each module of the crate with its place in the order; one place may hold several. */
+/** The layers of the crate. Each has one or more modules. */
 const RUST_LAYERS = [
   ["error", "foreign", "map", "sync"],
   ["lock"],
@@ -107,10 +107,10 @@ const RUST_LAYERS = [
 ];
 const layerOfRust = (name) => RUST_LAYERS.findIndex((names) => names.includes(name));
 
-/** Test modules and the simulation see everything; so do the targets of the fuzzer. */
+/** Files that may use everything: test modules, the simulation, and the fuzz targets. */
 const SEES_EVERYTHING = /(^|\/)(tests?|simulation|fuzzing)(\.rs$|\/)|^src\/lib\.rs$/;
 
-/** The modules of a file, outermost first: `src/backend/redis/mod.rs` is `["backend", "redis"]`. */
+/** Returns the modules of a file, outermost first: `["backend", "redis"]` for `src/backend/redis/mod.rs`. */
 function modulesOf(path) {
   const parts = path
     .replace(/^src\//, "")
@@ -119,13 +119,13 @@ function modulesOf(path) {
   return parts.at(-1) === "mod" ? parts.slice(0, -1) : parts;
 }
 
-/** Without comments, and without the test modules that are written in the same file. */
+/** Removes comments, and test modules in the same file. */
 function rustCode(text) {
   const [code] = text.split(/^#\[cfg\(test\)\]\n(?:pub(?:\([a-z]+\))? )?mod \w+ \{$/m);
   return code.replace(/\/\/.*$/gm, "");
 }
 
-/** What follows a `crate::` or a chain of `super::`: one path for each name of a first `{…}`. */
+/** Splits what follows `crate::` or `super::`: returns one path for each name in the braces, if any. */
 function spread(rest) {
   const braces = /^\{([^]*)$/.exec(rest);
   if (braces === null) return [rest];
@@ -142,7 +142,7 @@ function spread(rest) {
   return [...paths, path].map((each) => each.trim()).filter(Boolean);
 }
 
-/** The paths, from the root of the crate, that a file names. */
+/** Returns the paths that a file names, from the root of the crate. */
 function pathsIn(path, text) {
   const own = modulesOf(path);
   return [...rustCode(text).matchAll(/\b(crate|(?:super::)*super)::(\w|\{)/g)].flatMap((match) => {
@@ -154,7 +154,7 @@ function pathsIn(path, text) {
   });
 }
 
-/** Uses of a later layer, and of one backend by another. */
+/** Returns uses of a later layer, and uses of one backend by another. */
 function violationsInRust(files) {
   const stores = [...files.keys()].map(
     (path) => /^src\/backend\/(\w+)\/backend\.rs$/.exec(path)?.[1],

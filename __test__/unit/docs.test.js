@@ -1,4 +1,4 @@
-// What the documents name is there.
+// The files, links and exports that the documents name exist.
 
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -12,7 +12,7 @@ const require = createRequire(import.meta.url);
 const root = join(import.meta.dirname, "../..");
 const read = (path) => readFileSync(join(root, path), "utf8");
 
-/** Files and folders of ours, as they are named in the text. A placeholder is none. */
+/** Returns the files and folders of this repository that the text names. Placeholders do not count. */
 const PATH = /`((?:src|js|types|scripts|bench|docs|npm|__test__|examples)\/[^`\s<*]+)`/g;
 const LINK = /\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g;
 const IMPORT = /^import \{([^}]+)\} from "(syncguard[^"]*)";$/gm;
@@ -74,7 +74,7 @@ test("the architecture names the files of a call, of a wait and of a heartbeat",
   for (const section of sections) expect([...section.matchAll(PATH)].length).toBeGreaterThan(5);
 });
 
-/** What programs have to know, as the specification wants it told. */
+/** The facts that the specification wants to be documented. */
 const TOLD = [
   ["docs/benchmarks.md", "how fast it is", /\| SQLite, "normal": p50 \| .*µs/],
   ["README.md", "looking is no guard", /for diagnostics, none as a guard/],

@@ -1,4 +1,4 @@
-// The forms of lock() and its kin, with a backend and without; listing and taking away.
+// lock() and similar functions, with a backend and without. Also listLocks() and forceRelease().
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import {
@@ -36,7 +36,7 @@ describe.each(Object.entries(withFunction))("%s", (name, form) => {
     const config = { key: newKey() };
     expect(valueOf(await form(backend, fn, config))).toBe(first);
     expect(await backend.isLocked(config)).toBe(false);
-    // The default one has not seen it.
+    // The default backend has not seen this lock.
     expect(valueOf(await form(fn, config))).toBe(first);
     expect(valueOf(await form(fn, config))).toBe("000000000000002");
     expect(fn).toHaveBeenCalledTimes(3);
@@ -252,7 +252,7 @@ describe("listLocks", () => {
 });
 
 describe("forceRelease", () => {
-  test("takes a lock from its holder, whose signal aborts", async () => {
+  test("releases a lock whatever its holder, whose signal aborts", async () => {
     const backend = createMemoryBackend();
     const held = await hold(backend, { key: "k", ttlMs: 300, autoExtend: true });
     const { signal } = held;

@@ -1,4 +1,4 @@
-// Handles over hand-made backends: the corners.
+// Edge cases of handles over custom backends.
 
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { acquireHandle, createDisposableHandle, decorateAcquireResult } from "../../js/index.js";

@@ -1,4 +1,4 @@
-// lead(): standing for election, leading, resigning, and being deposed. Time is simulated.
+// lead(): waiting, leading, resigning, and losing the lock. Time is simulated.
 
 import { getEventListeners } from "node:events";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
@@ -13,7 +13,7 @@ afterEach(() => {
 
 const CONFIG = { key: "k", ttlMs: 900 };
 
-/** Loses each lead but the last at its first heartbeat. */
+/** Creates a backend that loses each lock but the last at its first heartbeat. */
 function deposing(times) {
   let left = times;
   return scripted({
@@ -129,7 +129,7 @@ describe("leading", () => {
     await vi.advanceTimersByTimeAsync(100);
     controller.abort("shutdown");
     expect(await leading).toEqual(outcome);
-    // It led, and kept the lock, until fn had ended.
+    // It kept the lock until fn had ended.
     expect(backend.names().filter((name) => name !== "extend")).toEqual(["acquire", "release"]);
     expect(backend.names().length).toBeGreaterThan(10);
     expect(getEventListeners(controller.signal, "abort")).toHaveLength(0);

@@ -1,4 +1,4 @@
-// Which C library a process uses, read from its executable.
+// Detects the C library of a process from its executable.
 
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// What lock() and its kin are told: every field, and what is nearly one.
+// The config of lock() and similar functions: every field, and near misses.
 
 import { describe, expect, test, vi } from "vitest";
 import { hold, lead, lock, tryHold, tryLock } from "../../js/index.js";
@@ -128,7 +128,7 @@ describe.each(Object.entries(FORMS))("%s", (_, form) => {
   });
 
   test("refuses a config that cannot be read, with the reason", async () => {
-    for (const config of [undefined, null]) await refused(config, "needs an options object");
+    for (const config of [undefined, null]) await refused(config, "in place of its options");
     const cause = new Error("getter");
     for (const name of ["key", "name", "maxHoldMs", "acquisition"]) {
       const hostile = Object.defineProperty({ key: "k" }, name, {

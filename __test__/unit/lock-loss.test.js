@@ -1,4 +1,4 @@
-// What becomes of a lock that is lost, given up, or held for a certain time. Time is simulated.
+// Locks that are lost, given up, or held for a certain time. Time is simulated.
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { LOCK_ID, rejection, scripted } from "./support.js";

@@ -7,7 +7,7 @@ import { LOCK_ID, rejection, scripted } from "./support.js";
 
 beforeEach(() => {
   vi.useFakeTimers();
-  // That a lock was lost is said there: see lock-loss.test.js.
+  // lock-loss.test.js tests the warning about a lost lock.
   vi.spyOn(process, "emitWarning").mockImplementation(() => {});
 });
 afterEach(() => {

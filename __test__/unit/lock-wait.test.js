@@ -11,7 +11,7 @@ afterEach(() => void vi.useRealTimers());
 const locked = async () => ({ ok: false, reason: "locked" });
 const exact = { jitter: "none" };
 
-/** When, from now, each acquire was tried. */
+/** Records the time of each attempt, counted from now. */
 function tries(free = () => false) {
   const start = performance.now();
   const times = [];
@@ -201,7 +201,7 @@ describe("signals", () => {
       await vi.advanceTimersByTimeAsync(0);
       controller.abort();
       expect((await failed).message).toContain(text);
-      // It is the caller's own for the call, or none: the backend's work is not the wait's.
+      // The backend gets the caller's own signal, or none. The wait's signal does not cancel its work.
       expect(backend.calls[0][1].signal).toBe(which === "signal" ? controller.signal : undefined);
       grant({ ok: true, lockId: LOCK_ID, expiresAtMs: 1 });
       await vi.advanceTimersByTimeAsync(0);
@@ -257,7 +257,7 @@ describe("failures of the backend", () => {
         throw new TypeError("odd");
       },
     ],
-  ])("that are no LockError become one: acquire %s", async (_, acquire) => {
+  ])("that are not a LockError become one: acquire %s", async (_, acquire) => {
     const error = await rejection(lock(scripted({ acquire }), () => {}, { key: "k" }));
     expect(error).toBeInstanceOf(LockError);
     expect(error).toMatchObject({ code: "Internal", cause: { message: "odd" } });

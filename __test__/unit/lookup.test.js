@@ -1,4 +1,4 @@
-// The diagnostic helpers over hand-made backends.
+// The diagnostic helpers over custom backends.
 
 import { describe, expect, test } from "vitest";
 import {

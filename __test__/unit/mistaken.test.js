@@ -1,5 +1,5 @@
-// What people pass in place of a backend: the message recognises it, names the function that takes
-// it, and shows nothing of it.
+// Values that people pass in place of a backend. The message recognises the value, names the function that takes
+// it, and does not show the value.
 
 import { Firestore } from "@google-cloud/firestore";
 import { Redis as Upstash } from "@upstash/redis";
@@ -25,13 +25,13 @@ const sql = postgres(`postgres://somebody:${SECRET}@db.internal/app`);
 const backend = createMemoryBackend();
 afterAll(() => backend.close({ timeoutMs: 0 }));
 
-/** As of better-sqlite3 and node:sqlite. */
+/** Has the methods of a database of better-sqlite3 and node:sqlite. */
 class Database {
   prepare() {}
   exec() {}
 }
 
-/** What it is, what it is called, and which function is named. */
+/** Each value with its name, and with the function that the message names. */
 const VALUES = [
   ["a URL", URL_OF_REDIS, "a URL", "createBackend(url)"],
   ["a URL object", new URL(URL_OF_REDIS), "a URL", "createBackend(url)"],
@@ -98,8 +98,8 @@ const VALUES = [
     "call it",
   ],
   ["a module", redis, "a module", "createRedisBackend()"],
-  ["undefined", undefined, "undefined", "where it comes from"],
-  ["null", null, "null", "where it comes from"],
+  ["undefined", undefined, "undefined", "where the value comes from"],
+  ["null", null, "null", "where the value comes from"],
   ["a lock", await hold(backend, { key: "k" }), "a lock", "the backend that it was acquired on"],
 ];
 
@@ -164,7 +164,7 @@ describe("other mistakes", () => {
   });
 
   test("the config as the first argument", async () => {
-    expect(await refusal(lock(config, fn))).toContain("needs an options object");
+    expect(await refusal(lock(config, fn))).toContain("in place of its options");
     expect(await refusal(lock(config, fn, config))).toContain("This is a config: it comes last");
   });
 

@@ -1,4 +1,4 @@
-// Mocks of clients: nobody's unit test may reach for a real database.
+// Mocks of clients. A unit test with a mock must never connect to a real database.
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import pg from "pg";
@@ -8,7 +8,7 @@ import { createRedisBackend } from "../../js/redis.js";
 import { readTarget as readRedis } from "../../js/targets/redis/target.js";
 import { rejection } from "./support.js";
 
-// What a test's environment may well have set: with these, an empty set of options means a server.
+// Variables that a test's environment may have. With them, an empty options object names a server.
 const ENVIRONMENT = {
   GOOGLE_CLOUD_PROJECT: "production",
   PGHOST: "db.production",
@@ -20,11 +20,11 @@ beforeEach(() => {
 });
 afterEach(() => vi.unstubAllEnvs());
 
-/** Every property is a function, as libraries for mocks make them. */
+/** A mock as libraries create them: every property is a function. */
 const everything = (own = {}) =>
   new Proxy(own, { get: (target, name) => (Object.hasOwn(target, name) ? target[name] : vi.fn()) });
 
-/** Methods on its class, and nothing to see. */
+/** A mock with methods on its class and no properties of its own. */
 class Opaque {
   collection() {}
   get() {}

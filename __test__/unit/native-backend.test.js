@@ -236,7 +236,7 @@ describe("staying alive", () => {
     answer(31, "1");
     await first;
     expect(timers()).toBe(idle + 1);
-    // The caller has its answer; the work behind it goes on.
+    // The caller has its answer, and the work continues.
     answer(32, "~0");
     expect(await second).toBe(false);
     expect(timers()).toBe(idle + 1);

@@ -1,4 +1,4 @@
-// The handle of a native backend's acquire: what it knows of its lock.
+// The handle of a native backend's acquire(), and what it knows of its lock.
 
 import { beforeEach, expect, test, vi } from "vitest";
 import { createNativeBackend } from "../../js/native/backend.js";

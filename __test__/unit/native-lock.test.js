@@ -1,4 +1,4 @@
-// lock() and its kin on a native backend: how often they cross, and what they make of the answers.
+// lock() and similar functions on a native backend: how many native calls they make, and how they use the replies.
 
 import { getEventListeners } from "node:events";
 import { beforeEach, describe, expect, test, vi } from "vitest";
@@ -209,7 +209,7 @@ describe("abort", () => {
     let looks = 0;
     const signal = new Proxy(controller.signal, {
       get(target, name) {
-        // Aborted between the check of the config and that of the grant.
+        // The signal aborts between the check of the config and that of the grant.
         if (name === "aborted" && ++looks === 2) controller.abort();
         const value = Reflect.get(target, name, target);
         return typeof value === "function" ? value.bind(target) : value;
@@ -228,7 +228,7 @@ describe("abort", () => {
     const waiting = lock(backend, vi.fn(), { key: "k", signal: controller.signal });
     answer(7, LOST, 46, HOLD.replace(",7,", ",8,"));
     expect((await rejection(waiting)).code).toBe("Aborted");
-    // It had left the native side: there was nothing to cancel any more.
+    // The reply had left the native side, so there was nothing left to cancel.
     expect(calls).toContainEqual(["abandonHold", 8]);
     await held.release();
   });

@@ -1,4 +1,4 @@
-// A lock that is waited for inside of itself says so when it times out.
+// A wait for a lock inside the function that holds it says so when it times out.
 
 import { execFile } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -23,7 +23,7 @@ let backend;
 beforeEach(() => void (backend = createMemoryBackend()));
 afterEach(() => backend.close());
 
-/** The message of a lock() that times out. */
+/** Returns the message of a lock() that times out. */
 async function message(on = backend, config = impatient) {
   const error = await rejection(lock(on, () => {}, config));
   expect(error.code).toBe("AcquisitionTimeout");
@@ -159,7 +159,7 @@ test("locks that have ended are not kept alive by nested work", async () => {
   const refs = [];
   let report;
   const alive = new Promise((resolve) => (report = resolve));
-  /** Each is started inside the one before, which ends as soon as it is there. */
+  /** Starts each lock() inside the one before, which ends as soon as the inner one is held. */
   const run = (left, isThere) =>
     lock(
       backend,

@@ -1,4 +1,4 @@
-// Backends by URL, and the one that lock() uses when none is given.
+// Backends by URL, and the default backend of lock().
 
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { createBackend, createLock, lock } from "../../js/index.js";

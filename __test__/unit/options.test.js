@@ -1,4 +1,4 @@
-// Unknown options: the same answer on every backend.
+// Unknown options are refused in the same way on every backend.
 
 import { describe, expect, test } from "vitest";
 import { nearMiss, unknownOption } from "../../js/base/options.js";
@@ -52,7 +52,7 @@ describe("nearMiss", () => {
   });
 });
 
-/** Each backend with a target, and options among the target's. */
+/** Each backend with a target, and with options in the target. */
 const BACKENDS = {
   memory: [createMemoryBackend, "memory:", {}],
   sqlite: [createSqliteBackend, "/tmp/x.db", { path: "/tmp/x.db" }],

@@ -1,4 +1,4 @@
-// lock() and its kin over a backend of the user's own: what it throws, its names, and its life.
+// lock() and similar functions over a custom backend: its errors, its lockIds, and its lifetime.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
@@ -42,7 +42,9 @@ describe("errors that it throws", () => {
       const error = await rejection(lock(backend, () => {}, { key: "the-key" }));
       expect(error).toMatchObject({ code: "Internal", context: { key: "the-key" } });
       expect(error.cause).toBe(thing);
-      expect(error.message).toBe("The backend's acquire() failed: see the cause");
+      expect(error.message).toBe(
+        "The backend's acquire() failed: it threw a value that is no LockError, which is the cause",
+      );
     }
     const nothing = scripted({ acquire: () => Promise.reject(undefined) });
     const error = await rejection(lock(nothing, () => {}, { key: "k" }));

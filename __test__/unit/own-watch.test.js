@@ -1,4 +1,4 @@
-// A backend of the user's own that can tell when a key may be free. Time is simulated.
+// A custom backend with watch(), which reports when a key may be free. Time is simulated.
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { lock, tryHold } from "../../js/index.js";
@@ -136,7 +136,7 @@ test("waiters for one key share it, and get the lock in their order", async () =
   await vi.advanceTimersByTimeAsync(100);
   const open = () => state.watches.filter(({ opts, settled }) => !settled && !opts.signal.aborted);
   expect(open()).toHaveLength(1);
-  // Each who is done lets the next one try.
+  // Each waiter that finishes lets the next one try.
   for (let round = 0; round < 3; round += 1) {
     state.free = true;
     await state.changed();

@@ -1,4 +1,4 @@
-// What follows from package.json, and what package.json must say of every entry point.
+// The files that are generated from package.json, and the fields that package.json needs for each entry point.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

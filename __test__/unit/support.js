@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { withTelemetry } from "../../js/index.js";
 
-/** The error a promise is rejected with. */
+/** Returns the error that the promise rejects with. */
 export function rejection(promise) {
   return promise.then(
     () => expect.unreachable("it resolved"),
@@ -11,7 +11,7 @@ export function rejection(promise) {
 
 export const LOCK_ID = "abcdefghijklmnopqrstuv";
 
-/** A backend whose operations a test replaces: by default everything succeeds. */
+/** Creates a backend whose operations a test can replace. By default everything succeeds. */
 export function scripted(operations = {}) {
   const calls = [];
   const implementation = {
@@ -38,7 +38,7 @@ export function scripted(operations = {}) {
   return backend;
 }
 
-/** The backend, decorated, and the events so far. */
+/** Decorates the backend. Returns it with the events so far. */
 export function observe(backend, options) {
   const events = [];
   const onEvent = (event) => events.push(event);

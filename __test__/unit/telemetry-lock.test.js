@@ -1,4 +1,4 @@
-// The events of lock() and its kin, over hand-made backends. Time is simulated.
+// The events of lock() and similar functions, over custom backends. Time is simulated.
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { hashKey, lock, LockError, tryHold } from "../../js/index.js";
@@ -10,7 +10,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** Free at the given attempt. */
+/** Creates a backend whose lock is free at the given attempt. */
 const freeAt = (wanted) => {
   let attempts = 0;
   const { acquire } = scripted();

@@ -1,4 +1,4 @@
-// withTelemetry over hand-made backends.
+// withTelemetry() over custom backends.
 
 import { describe, expect, test, vi } from "vitest";
 import {
@@ -246,7 +246,7 @@ describe("a decorated backend", () => {
     expect(refused.ok).toBe(false);
     expect(refused.isHeld()).toBe(false);
     expect(refused.signal.aborted).toBe(true);
-    // There is nothing to release, and nothing to tell of.
+    // There is nothing to release, so there is no event.
     await refused.release();
     await refused[Symbol.asyncDispose]();
     await held.release();

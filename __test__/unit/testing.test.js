@@ -10,11 +10,11 @@ import { BEHAVIOURS } from "../../js/testing/suite.js";
 import { createCustomBackend, createStore } from "../fixtures/custom-backend.js";
 import { ROOT } from "../fixtures/node.js";
 
-/** Short: the good backend is in this process. */
+/** The TTL can be short, because the good backend is in this process. */
 const QUICK = { ttlMs: 400, toleranceMs: 1000 };
 const names = Object.keys(BEHAVIOURS);
 
-/** The tests that it registers, by the names of their behaviours. */
+/** Returns the tests that testBackend() registers, by the names of their behaviours. */
 function collect(options) {
   const tests = new Map();
   const groups = [];
@@ -33,7 +33,7 @@ function collect(options) {
   return { tests, groups };
 }
 
-/** The behaviours that fail, with their errors. */
+/** Returns the behaviours that fail, with their errors. */
 async function failures(options) {
   const { tests } = collect(options);
   const failed = {};
@@ -45,7 +45,7 @@ async function failures(options) {
   return failed;
 }
 
-/** A good backend with some of its parts replaced; all from one call share a store. */
+/** Returns a function that creates good backends with some parts replaced. All of them share a store. */
 function broken(change) {
   const store = { ...createStore(), keys: new Map() };
   return () => {
@@ -63,7 +63,7 @@ const BROKEN = {
         const isFree = !(await good.isLocked(options));
         const result = await good.acquire(options);
         if (result.ok || !isFree) return result;
-        // It looked before it wrote: whoever came meanwhile has the lock too.
+        // It reads before it writes, so a caller in between acquires the lock too.
         store.locks.delete(options.key);
         return good.acquire(options);
       },
@@ -86,7 +86,7 @@ const BROKEN = {
         if (result.ok) store.keys.set(result.lockId, options.key);
         return result;
       },
-      // Deletes by the key, whoever holds it now.
+      // It deletes by key, whoever holds the key now.
       async release({ lockId, signal }) {
         const current = store.locks.get(store.keys.get(lockId));
         return good.release({ lockId: current?.lockId ?? lockId, signal });

@@ -27,7 +27,7 @@ const REFUSED = expect.objectContaining({
 });
 
 beforeEach(() => {
-  // So that there would be something to fall back to.
+  // With this variable there would be a server to fall back to.
   vi.stubEnv("GOOGLE_CLOUD_PROJECT", "some-project");
   vi.stubEnv("REDIS_URL", "redis://127.0.0.1:1");
   vi.stubEnv("SYNCGUARD_URL", "memory:");

@@ -1,4 +1,4 @@
-// Fences, time, result mappings, configuration: small pure helpers.
+// Small helpers for fences, time, results and configuration.
 
 import { inspect } from "node:util";
 import { afterEach, describe, expect, test, vi } from "vitest";
