@@ -38,6 +38,7 @@ impl Backend for SqliteBackend {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             has_own_threads: true,
+            supports_sharing: true,
             ..Capabilities::default()
         }
     }
@@ -60,6 +61,16 @@ impl Backend for SqliteBackend {
         self.connections
             .writer
             .run(false, move |db, now_ms| store::release(db, lock_id, now_ms))
+            .await
+    }
+
+    async fn unmark(&self, key: &Key, mark: LockId) -> Result<()> {
+        let key = key.clone();
+        self.connections
+            .writer
+            .run(false, move |db, now_ms| {
+                store::unmark(db, &key, mark, now_ms)
+            })
             .await
     }
 

@@ -3,9 +3,10 @@
 //!
 //! - [`config`]: the options; [`error`]: what SQLite's errors mean;
 //! - [`file`]: where the file is, how it is opened, and which processes have it open;
-//! - [`store`]: the operations as SQL; [`sweep`]: the removal of expired locks;
+//! - [`store`]: the operations as SQL; [`shared`]: the holders of shared records; [`values`]: how times
+//!   and texts are stored; [`sweep`]: the removal of expired locks;
 //! - [`connections`]: which connection runs an operation; [`thread`]: a thread that serves one;
-//! - [`watch`]: sees what other processes commit, and wakes waiters.
+//! - [`watch`]: sees what other processes commit, and wakes waiters; [`occupancy`]: what it compares.
 
 mod backend;
 mod config;
@@ -14,12 +15,15 @@ mod error;
 mod file;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod occupancy;
 mod report;
+mod shared;
 mod store;
 mod sweep;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod values;
 mod watch;
 
 pub use backend::SqliteBackend;

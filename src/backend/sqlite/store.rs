@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
+use super::shared::{self, SharedHolder, SharedRecord};
+use super::values::{is_future, live, live_after, stored, text, time};
 use crate::backend::{
     AcquireOutcome, AcquireRequest, ExtendOutcome, Holder, LockRecord, LookupQuery, Miss, Page,
     ReleaseOutcome,
 };
 use crate::error::{Error, Result};
 use crate::lock::key::{KeyBudget, storage_key};
-use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
-use crate::lock::{Fence, HolderLabel, Key, LockId, Ttl};
+use crate::lock::share::Mark;
+use crate::lock::time::TIME_TOLERANCE_MS;
+use crate::lock::{Fence, HolderLabel, Key, LockId, Share, Ttl};
 
 pub(super) type Sql<T> = std::result::Result<T, StoreError>;
 
@@ -38,6 +41,69 @@ fn fence_key(stored_key: &str) -> Result<String> {
     storage_key("", &format!("fence:{stored_key}"), BUDGET)
 }
 
+/// A row of `syncguard_locks`: an exclusive lock or a shared record.
+pub(super) struct Record {
+    pub(super) lock_id: String,
+    expires_at_ms: u64,
+    acquired_at_ms: u64,
+    /// The last fence of the key.
+    pub(super) fence: u64,
+    label: Option<HolderLabel>,
+}
+
+impl Record {
+    pub(super) fn find(db: &Connection, key: &str) -> rusqlite::Result<Option<Self>> {
+        db.prepare_cached(include_str!("sql/holder.sql"))?
+            .query_row([key], |row| {
+                Ok(Self {
+                    lock_id: text(row, "lock_id").unwrap_or_default().to_owned(),
+                    expires_at_ms: time(row, 0)?,
+                    acquired_at_ms: time(row, 1)?,
+                    fence: text(row, "fence")
+                        .and_then(|fence| fence.parse().ok())
+                        .unwrap_or(0),
+                    label: label(row),
+                })
+            })
+            .optional()
+    }
+
+    pub(super) fn is_live(&self, now_ms: u64) -> bool {
+        live(self.expires_at_ms, now_ms)
+    }
+
+    /// Reads the holders of a shared record. None if the record is an exclusive lock.
+    pub(super) fn shared(
+        &self,
+        db: &Connection,
+        now_ms: u64,
+    ) -> rusqlite::Result<Option<SharedRecord>> {
+        SharedRecord::read(db, &self.lock_id, self.expires_at_ms, now_ms)
+    }
+
+    /// As [`shared`](Self::shared), to write it afterwards.
+    fn open_shared(&self, db: &Connection, now_ms: u64) -> rusqlite::Result<Option<SharedRecord>> {
+        SharedRecord::open(db, &self.lock_id, self.expires_at_ms, now_ms)
+    }
+
+    /// Returns this exclusive lock as what refuses an attempt.
+    fn as_holder(&self, db: &Connection, key: &str, now_ms: u64) -> rusqlite::Result<Holder> {
+        let mut expires_at_ms = self.expires_at_ms;
+        if is_future(self.acquired_at_ms, now_ms) {
+            expires_at_ms = db
+                .prepare_cached(include_str!("sql/rebase.sql"))?
+                .query_row(params![key, stored(now_ms)], |row| time(row, 0))?;
+        }
+        let free_at_ms = expires_at_ms.saturating_add(TIME_TOLERANCE_MS);
+        Ok(Holder {
+            free_in: Duration::from_millis(free_at_ms.saturating_sub(now_ms)),
+            expires_at_ms,
+            is_shared: false,
+            label: self.label.clone(),
+        })
+    }
+}
+
 pub(super) fn acquire(
     db: &Connection,
     request: &AcquireRequest,
@@ -46,43 +112,70 @@ pub(super) fn acquire(
     let user_key = request.key.as_str();
     let key = stored_key(user_key)?;
     let fence_key = fence_key(&key)?;
-    let holder = db
-        .prepare_cached(include_str!("sql/holder.sql"))?
-        .query_row([&key], |row| Ok((time(row, 0)?, time(row, 1)?, label(row))))
-        .optional()?;
-    if let Some((mut expires_at_ms, acquired_at_ms, label)) = holder
-        && live(expires_at_ms, now_ms)
-    {
-        if acquired_at_ms > now_ms.saturating_add(TIME_TOLERANCE_MS) {
-            expires_at_ms = db
-                .prepare_cached(include_str!("sql/rebase.sql"))?
-                .query_row(params![key, stored(now_ms)], |row| time(row, 0))?;
+    let record = Record::find(db, &key)?;
+    let shared = match &record {
+        // A record that has expired may still have a mark, which keeps shared attempts out.
+        Some(record) if record.is_live(now_ms) || request.access.is_shared() => {
+            record.open_shared(db, now_ms)?
         }
-        let free_at_ms = expires_at_ms.saturating_add(TIME_TOLERANCE_MS);
-        return Ok(AcquireOutcome::Locked(Some(Holder {
-            free_in: Duration::from_millis(free_at_ms.saturating_sub(now_ms)),
-            expires_at_ms,
-            is_shared: false,
-            label,
-        })));
+        _ => None,
+    };
+    let obstacle = match (&shared, &record) {
+        (Some(shared), _) => shared.obstacle(request.access, now_ms),
+        (None, Some(lock)) if lock.is_live(now_ms) => Some(lock.as_holder(db, &key, now_ms)?),
+        _ => None,
+    };
+    if let Some(holder) = obstacle {
+        if let (Some(shared), Some(id)) = (shared, request.mark) {
+            shared.leave_mark(db, Mark::new(id, now_ms))?;
+        }
+        return Ok(AcquireOutcome::Locked(Some(holder)));
     }
+    let fence = count_fence(db, &fence_key, user_key)?;
+    let share = if request.access.is_shared() {
+        Some(shared::grant(db, &key, shared, request, fence, now_ms)?)
+    } else {
+        if let Some(expired) = record {
+            shared::remove_holders(db, &expired.lock_id)?;
+        }
+        write_exclusive(db, &key, request, fence, now_ms)?;
+        None
+    };
+    Ok(AcquireOutcome::Acquired {
+        fence,
+        expires_at_ms: now_ms.saturating_add(request.ttl.ms()),
+        share,
+    })
+}
+
+/// Returns the next fence, and stores it as the last one.
+fn count_fence(db: &Connection, fence_key: &str, user_key: &str) -> Sql<Fence> {
     let last = db
         .prepare_cached(include_str!("sql/last_fence.sql"))?
-        .query_row([&fence_key], |row| row.get::<_, i64>(0))
+        .query_row([fence_key], |row| row.get::<_, i64>(0))
         .optional()?
         .unwrap_or(0);
     let fence = Fence::after(u64::try_from(last).unwrap_or(u64::MAX))?;
     db.prepare_cached(include_str!("sql/count_fence.sql"))?
         .execute(params![fence_key, stored(fence.value()), user_key])?;
-    let expires_at_ms = now_ms.saturating_add(request.ttl.ms());
+    Ok(fence)
+}
+
+fn write_exclusive(
+    db: &Connection,
+    key: &str,
+    request: &AcquireRequest,
+    fence: Fence,
+    now_ms: u64,
+) -> rusqlite::Result<()> {
     let fence_text = fence.to_string();
     let columns = params![
         key,
         request.lock_id.as_str(),
-        stored(expires_at_ms),
+        stored(now_ms.saturating_add(request.ttl.ms())),
         stored(now_ms),
         fence_text,
-        user_key
+        request.key.as_str()
     ];
     match &request.label {
         None => db
@@ -93,11 +186,7 @@ pub(super) fn acquire(
             acquire_labelled(db, columns, &label)?
         }
     };
-    Ok(AcquireOutcome::Acquired {
-        fence,
-        expires_at_ms,
-        share: None,
-    })
+    Ok(())
 }
 
 fn acquire_labelled(
@@ -121,11 +210,31 @@ fn acquire_labelled(
 }
 
 pub(super) fn release(db: &Connection, lock_id: LockId, now_ms: u64) -> Sql<ReleaseOutcome> {
-    Ok(match remove(db, lock_id)? {
-        None => ReleaseOutcome::Missed(Miss::NotFound),
-        Some(expires_at_ms) if live(expires_at_ms, now_ms) => ReleaseOutcome::Released,
-        Some(_) => ReleaseOutcome::Missed(Miss::Expired),
+    let is_live = match remove(db, lock_id)? {
+        Some(expires_at_ms) => live(expires_at_ms, now_ms),
+        None => {
+            let Some(mut record) = SharedRecord::of_holder(db, lock_id, now_ms)? else {
+                return Ok(ReleaseOutcome::Missed(Miss::NotFound));
+            };
+            record.remove(db, lock_id, now_ms)?
+        }
+    };
+    Ok(if is_live {
+        ReleaseOutcome::Released
+    } else {
+        ReleaseOutcome::Missed(Miss::Expired)
     })
+}
+
+/// Removes a waiting writer's mark from a shared record.
+pub(super) fn unmark(db: &Connection, key: &Key, mark: LockId, now_ms: u64) -> Sql<()> {
+    let record = Record::find(db, &stored_key(key.as_str())?)?;
+    if let Some(record) = record
+        && let Some(mut shared) = record.open_shared(db, now_ms)?
+    {
+        shared.unmark(db, mark, now_ms)?;
+    }
+    Ok(())
 }
 
 pub(super) fn extend(
@@ -147,11 +256,17 @@ pub(super) fn extend(
         return Ok(ExtendOutcome::Extended { expires_at_ms });
     }
     // If the lock is still there, it did not match because it has expired.
-    let miss = match remove(db, lock_id)? {
-        None => Miss::NotFound,
-        Some(_) => Miss::Expired,
+    if remove(db, lock_id)?.is_some() {
+        return Ok(ExtendOutcome::Missed(Miss::Expired));
+    }
+    let Some(mut record) = SharedRecord::of_holder(db, lock_id, now_ms)? else {
+        return Ok(ExtendOutcome::Missed(Miss::NotFound));
     };
-    Ok(ExtendOutcome::Missed(miss))
+    if record.extend(db, lock_id, expires_at_ms, now_ms)? {
+        return Ok(ExtendOutcome::Extended { expires_at_ms });
+    }
+    record.remove(db, lock_id, now_ms)?;
+    Ok(ExtendOutcome::Missed(Miss::Expired))
 }
 
 pub(super) fn is_locked(db: &Connection, key: &Key, now_ms: u64) -> Sql<bool> {
@@ -163,29 +278,60 @@ pub(super) fn is_locked(db: &Connection, key: &Key, now_ms: u64) -> Sql<bool> {
     Ok(expires_at_ms.is_some_and(|at_ms| live(at_ms, now_ms)))
 }
 
+/// Returns the lock, and of several that share a key the one that expires last.
 pub(super) fn lookup(db: &Connection, query: &LookupQuery, now_ms: u64) -> Sql<Option<LockRecord>> {
-    let (sql, value) = match query {
-        LookupQuery::Key(key) => (include_str!("sql/find_key.sql"), stored_key(key.as_str())?),
+    let found = match query {
+        LookupQuery::Key(key) => {
+            let key = stored_key(key.as_str())?;
+            live_locks(db, include_str!("sql/find_key.sql"), &key, now_ms)?
+        }
         LookupQuery::LockId(lock_id) => {
-            (include_str!("sql/find_id.sql"), lock_id.as_str().to_owned())
+            let mut found = Vec::new();
+            for sql in [
+                include_str!("sql/find_id.sql"),
+                include_str!("sql/record_of_holder.sql"),
+            ] {
+                if found.is_empty() {
+                    found = live_locks(db, sql, lock_id.as_str(), now_ms)?;
+                }
+            }
+            // The other holders of a shared record, or all of them if this is the id of the record.
+            found.retain(|lock| lock.lock_id == *lock_id);
+            found
         }
     };
-    let mut statement = db.prepare_cached(sql)?;
-    let mut rows = statement.query([value])?;
-    let found = rows.next()?.map(record).transpose()?;
-    Ok(found.filter(|lock| live(lock.expires_at_ms, now_ms)))
+    Ok(found.into_iter().max_by_key(|lock| lock.expires_at_ms))
 }
 
-/// Returns the lockId that holds the key. None if the key is free.
-pub(super) fn holder(db: &Connection, key: &str, now_ms: u64) -> rusqlite::Result<Option<String>> {
-    let found = db
-        .prepare_cached(include_str!("sql/find_key.sql"))?
-        .query_row([key], |row| Ok((row.get(1)?, time(row, 2)?)))
-        .optional()?;
-    Ok(found.and_then(|(lock_id, expires_at_ms)| live(expires_at_ms, now_ms).then_some(lock_id)))
+/// Returns the live locks of the record that this statement finds.
+fn live_locks(db: &Connection, sql: &str, value: &str, now_ms: u64) -> Sql<Vec<LockRecord>> {
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query([value])?;
+    match rows.next()? {
+        Some(row) => locks_of(db, row, now_ms),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Returns the live locks of a record: one, or those that share its key.
+fn locks_of(db: &Connection, row: &Row<'_>, now_ms: u64) -> Sql<Vec<LockRecord>> {
+    let expires_at_ms = time(row, 2)?;
+    if !live(expires_at_ms, now_ms) {
+        return Ok(Vec::new());
+    }
+    let id = text(row, "lock_id").unwrap_or_default();
+    let Some(shared) = SharedRecord::read(db, id, expires_at_ms, now_ms)? else {
+        return Ok(vec![exclusive_lock(row)?]);
+    };
+    let user_key: String = row.get(0)?;
+    let locks = shared.holders.iter();
+    locks
+        .map(|holder| shared_lock(&user_key, holder, shared.share_of(holder)))
+        .collect()
 }
 
 /// Reads a page of `limit` records, live or not, so that it is a short read however many have expired.
+/// Locks that share a key are on one page.
 pub(super) fn list(db: &Connection, after: Option<&str>, limit: usize, now_ms: u64) -> Sql<Page> {
     let limit = limit.max(1);
     let mut statement = db.prepare_cached(include_str!("sql/list.sql"))?;
@@ -196,10 +342,7 @@ pub(super) fn list(db: &Connection, after: Option<&str>, limit: usize, now_ms: u
     let mut page = Page::default();
     let mut seen = 0;
     while let Some(row) = rows.next()? {
-        let lock = record(row)?;
-        if live(lock.expires_at_ms, now_ms) {
-            page.locks.push(lock);
-        }
+        page.locks.extend(locks_of(db, row, now_ms)?);
         seen += 1;
         if seen == limit {
             page.next = Some(row.get(5)?);
@@ -210,11 +353,18 @@ pub(super) fn list(db: &Connection, after: Option<&str>, limit: usize, now_ms: u
 
 pub(super) fn force_release(db: &Connection, key: &Key, now_ms: u64) -> Sql<bool> {
     let key = stored_key(key.as_str())?;
-    let expires_at_ms = db
+    let removed = db
         .prepare_cached(include_str!("sql/remove_key.sql"))?
-        .query_row([key], |row| time(row, 0))
+        .query_row([key], |row| {
+            let id = text(row, "lock_id").unwrap_or_default();
+            Ok((id.to_owned(), time(row, 0)?))
+        })
         .optional()?;
-    Ok(expires_at_ms.is_some_and(|at_ms| live(at_ms, now_ms)))
+    let Some((id, expires_at_ms)) = removed else {
+        return Ok(false);
+    };
+    shared::remove_holders(db, &id)?;
+    Ok(live(expires_at_ms, now_ms))
 }
 
 fn remove(db: &Connection, lock_id: LockId) -> rusqlite::Result<Option<u64>> {
@@ -223,15 +373,8 @@ fn remove(db: &Connection, lock_id: LockId) -> rusqlite::Result<Option<u64>> {
         .optional()
 }
 
-fn record(row: &Row<'_>) -> Sql<LockRecord> {
-    let lock_id: String = row.get(1)?;
-    let fence: String = row.get(4)?;
-    let (Ok(lock_id), Ok(fence)) = (LockId::parse(&lock_id), Fence::parse(&fence)) else {
-        return Err(Error::internal(
-            "A stored lock is malformed: another program has changed the lock file. Force the release of the lock, or delete the file while nothing uses it",
-        )
-        .into());
-    };
+fn exclusive_lock(row: &Row<'_>) -> Sql<LockRecord> {
+    let (lock_id, fence) = checked(text(row, "lock_id"), text(row, "fence"))?;
     Ok(LockRecord {
         key: row.get(0)?,
         lock_id,
@@ -243,29 +386,32 @@ fn record(row: &Row<'_>) -> Sql<LockRecord> {
     })
 }
 
-/// Reads the label from a row with all columns. None if the table has no labels, or if the label belongs
-/// to an earlier lock.
+fn shared_lock(user_key: &str, holder: &SharedHolder, share: Share) -> Sql<LockRecord> {
+    let (lock_id, fence) = checked(Some(&holder.lock_id), Some(&holder.fence))?;
+    Ok(LockRecord {
+        key: user_key.to_owned(),
+        lock_id,
+        expires_at_ms: holder.expires_at_ms,
+        acquired_at_ms: holder.acquired_at_ms,
+        fence,
+        label: holder.label.clone(),
+        share: Some(share),
+    })
+}
+
+fn checked(lock_id: Option<&str>, fence: Option<&str>) -> Result<(LockId, Fence)> {
+    let lock_id = LockId::parse(lock_id.unwrap_or_default());
+    let fence = Fence::parse(fence.unwrap_or_default());
+    let (Ok(lock_id), Ok(fence)) = (lock_id, fence) else {
+        return Err(Error::internal(
+            "A stored lock is malformed: another program has changed the lock file. Force the release of the lock, or delete the file while nothing uses it",
+        ));
+    };
+    Ok((lock_id, fence))
+}
+
+/// Reads the label of an exclusive lock from a row with all columns. None if the table has no labels, or
+/// if the label belongs to an earlier lock.
 fn label(row: &Row<'_>) -> Option<HolderLabel> {
-    let stored = row.get_ref("holder_label").ok()?.as_str_or_null().ok()??;
-    let lock_id = row.get_ref("lock_id").ok()?.as_str().ok()?;
-    HolderLabel::of_lock_id(stored, lock_id)
-}
-
-/// Reads a time in milliseconds. Only other programs write a negative one, which counts as long past.
-fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
-}
-
-fn stored(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn live(expires_at_ms: u64, now_ms: u64) -> bool {
-    is_live(expires_at_ms, now_ms, TIME_TOLERANCE_MS)
-}
-
-/// Returns the time that a live lock expires after, so that SQL can compare as [`live`] does. It may be
-/// negative.
-fn live_after(now_ms: u64) -> i64 {
-    stored(now_ms) - stored(TIME_TOLERANCE_MS)
+    HolderLabel::of_lock_id(text(row, "holder_label")?, text(row, "lock_id")?)
 }

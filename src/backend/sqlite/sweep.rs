@@ -2,6 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::values::stored;
+use crate::lock::share::MARK_LEASE_MS;
 use crate::lock::time::TIME_TOLERANCE_MS;
 
 /// How many locks a sweep looks at.
@@ -10,9 +12,11 @@ const SWEEP_WINDOW: i64 = 512;
 /// faster than they are added.
 const SWEEP_EVERY: usize = 256;
 
-/// Goes through the table in the order of the keys, window by window, again and again.
+/// Goes through the tables in the order of their keys, window by window, again and again.
 pub(super) struct Sweeper {
     after: String,
+    /// The record and the lockId of the last holder of the window.
+    after_holder: (String, String),
     operations: usize,
 }
 
@@ -21,6 +25,7 @@ impl Default for Sweeper {
     fn default() -> Self {
         Self {
             after: String::new(),
+            after_holder: Default::default(),
             operations: SWEEP_EVERY,
         }
     }
@@ -44,14 +49,40 @@ impl Sweeper {
     }
 
     fn sweep(&mut self, db: &Connection, now_ms: u64) -> rusqlite::Result<()> {
+        self.sweep_locks(db, now_ms)?;
+        self.sweep_holders(db)
+    }
+
+    fn sweep_locks(&mut self, db: &Connection, now_ms: u64) -> rusqlite::Result<()> {
         let last: Option<String> = db
             .prepare_cached(include_str!("sql/sweep_end.sql"))?
             .query_row(params![self.after, SWEEP_WINDOW], |row| row.get(0))
             .optional()?;
-        let expired = i64::try_from(now_ms.saturating_sub(TIME_TOLERANCE_MS)).unwrap_or(0);
+        let expired = stored(now_ms.saturating_sub(TIME_TOLERANCE_MS));
+        let last_mark = stored(now_ms.saturating_add(MARK_LEASE_MS));
         db.prepare_cached(include_str!("sql/sweep.sql"))?
-            .execute(params![self.after, SWEEP_WINDOW, expired])?;
+            .execute(params![
+                self.after,
+                SWEEP_WINDOW,
+                expired,
+                stored(now_ms),
+                last_mark
+            ])?;
         self.after = last.unwrap_or_default();
+        Ok(())
+    }
+
+    /// Removes holders whose record a program has removed or replaced that does not know them.
+    fn sweep_holders(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let (record_id, lock_id) = &self.after_holder;
+        let after = params![record_id, lock_id, SWEEP_WINDOW];
+        let last = db
+            .prepare_cached(include_str!("sql/sweep_holders_end.sql"))?
+            .query_row(after, |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        db.prepare_cached(include_str!("sql/sweep_holders.sql"))?
+            .execute(after)?;
+        self.after_holder = last.unwrap_or_default();
         Ok(())
     }
 }

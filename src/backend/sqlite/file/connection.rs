@@ -12,11 +12,20 @@ use crate::error::{Error, Result};
 /// Marks the file as ours ("SGlk"), in SQLite's own header field for this.
 const APPLICATION_ID: i64 = 0x5347_6c6b;
 const SCHEMA_VERSION: i64 = 1;
-pub(crate) const SCHEMA: &str = include_str!("../sql/schema.sql");
+/// The table of holders was added later. Versions without it use the same file, so the schema has the same
+/// version.
+const HOLDERS_SCHEMA: &str = include_str!("../sql/holders_schema.sql");
+pub(crate) const SCHEMA: &str = concat!(
+    include_str!("../sql/schema.sql"),
+    include_str!("../sql/holders_schema.sql")
+);
 
 /// Stands in place of the version if the file has moved and only a note with its new path is left.
 /// Previous versions take it for a newer schema, which they refuse to use.
 const MOVED_VERSION: i64 = 1_000_000;
+
+/// More than there are statements, so that each is prepared once.
+const MAX_PREPARED_STATEMENTS: usize = 64;
 
 pub(super) enum Opened {
     Ready(Connection),
@@ -61,10 +70,35 @@ pub(super) fn open(path: &Path) -> Result<Opened, Failure> {
         .into());
     }
     // From now on a lock on the file keeps it from being moved. It may have been moved before.
-    match identify(&connection).map_err(fail)? {
-        Identity::Moved(to) => Ok(Opened::Moved(to)),
-        _ => Ok(Opened::Ready(connection)),
+    if let Identity::Moved(to) = identify(&connection).map_err(fail)? {
+        return Ok(Opened::Moved(to));
     }
+    if !has_holders(&connection).map_err(fail)? {
+        add_holders_at_once(&mut connection).map_err(fail)?;
+    }
+    Ok(Opened::Ready(connection))
+}
+
+/// Whether the file has the table of holders, which earlier versions do not create.
+fn has_holders(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row(
+        "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'syncguard_holders')",
+        [],
+        |row| row.get(0),
+    )
+}
+
+/// Adds the table of holders in one transaction. If several processes come at once, the first one does.
+/// Processes of earlier versions may use the file meanwhile.
+fn add_holders_at_once(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    add_holders(&transaction)?;
+    transaction.commit()
+}
+
+/// Adds the table of holders, unless the file has it.
+pub(super) fn add_holders(transaction: &Connection) -> rusqlite::Result<()> {
+    transaction.execute_batch(HOLDERS_SCHEMA)
 }
 
 /// Opens a connection with our settings without writing to the file. `first` runs before anything is
@@ -77,6 +111,7 @@ pub(super) fn connect(path: &Path, first: &str) -> rusqlite::Result<Connection> 
     let connection = Connection::open_with_flags(path, flags)?;
     // The worker waits instead, because it knows the deadlines.
     connection.busy_timeout(Duration::ZERO)?;
+    connection.set_prepared_statement_cache_capacity(MAX_PREPARED_STATEMENTS);
     connection.execute_batch(first)?;
     settle_pragmas(&connection)?;
     Ok(connection)

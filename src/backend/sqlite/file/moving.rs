@@ -63,7 +63,9 @@ pub(super) fn settle(home: &Path, previous: Option<&Path>) -> Result<PathBuf, Fa
     }
     match *in_use.as_slice() {
         [] => {
-            if !is_used {
+            if is_used {
+                connection::add_holders(&transaction).map_err(fail)?;
+            } else {
                 connection::make_ours(&transaction).map_err(fail)?;
             }
             for previous in &taken {
@@ -172,9 +174,11 @@ fn lock_out_others(path: &Path) -> rusqlite::Result<(Connection, Identity)> {
         connection::set_syncs(&db, true)?;
         db.execute_batch("BEGIN EXCLUSIVE")?;
     }
-    if matches!(identity, Identity::Empty) {
-        // Then it can be copied like any other.
-        connection::make_ours(&db)?;
+    // Then it can be copied like any other.
+    match identity {
+        Identity::Empty => connection::make_ours(&db)?,
+        Identity::Ours => connection::add_holders(&db)?,
+        _ => {}
     }
     Ok((db, identity))
 }
@@ -193,6 +197,14 @@ impl Previous {
                 "SELECT key, lock_id, expires_at_ms, acquired_at_ms, fence, user_key FROM syncguard_locks",
                 home,
                 include_str!("../sql/copy_lock.sql"),
+            )
+        })
+        .and_then(|()| {
+            copy(
+                &self.db,
+                "SELECT record_id, lock_id, slot, expires_at_ms, acquired_at_ms, fence, holder_label FROM syncguard_holders",
+                home,
+                include_str!("../sql/copy_holder.sql"),
             )
         })
         .map_err(|error| Failure::new(error, &self.path))

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::config::Settings;
+use super::occupancy::Occupancy;
 use super::store::stored_key;
 use crate::backend::Watch;
 use crate::backend::watch::{Changes, KeyWatch, Registry, Watches};
@@ -46,8 +47,8 @@ struct Running {
 /// What is known of a watched key.
 #[derive(Default)]
 struct Known {
-    /// The lockId that was seen last. None if the key was free.
-    holder: Option<String>,
+    /// Who had the key when it was last looked up. None if it was free.
+    occupancy: Option<Occupancy>,
     stage: Stage,
 }
 
@@ -99,7 +100,7 @@ impl Watches for Shared {
     fn join(self: &Arc<Self>, key: &StoredKey) -> Option<Changes> {
         let mut state = self.state.lock();
         let (changes, known) = state.keys.join(Arc::clone(key))?;
-        if known.is_free() {
+        if known.may_have_changed() {
             changes.mark_changed();
         }
         Some(changes)
@@ -153,14 +154,14 @@ impl Shared {
         .collect()
     }
 
-    /// Notes who holds the key. Wakes its watches if it is free or has a new holder, and returns
+    /// Notes who has the key. Wakes its watches if it may have become free for one of them, and returns
     /// whether it did.
-    fn note_holder(&self, key: &StoredKey, holder: Option<String>) -> bool {
+    fn note(&self, key: &StoredKey, occupancy: Option<Occupancy>) -> bool {
         let mut state = self.state.lock();
         let Some(known) = state.keys.state_of(key) else {
             return false;
         };
-        if !known.note_holder(holder) {
+        if !known.note(occupancy) {
             return false;
         }
         let wake_up = state.keys.wake_up(key);
@@ -183,18 +184,15 @@ impl Shared {
 }
 
 impl Known {
-    fn is_free(&self) -> bool {
-        self.stage != Stage::New && self.holder.is_none()
+    /// Whether a watch that joins now may have missed that the key became free for it.
+    fn may_have_changed(&self) -> bool {
+        self.stage != Stage::New && self.occupancy.as_ref().is_none_or(Occupancy::is_shared)
     }
 
-    /// Returns whether the key is free or has another holder than before.
-    fn note_holder(&mut self, holder: Option<String>) -> bool {
-        let is_news = match (&self.holder, &holder) {
-            (_, None) => true,
-            (None, Some(_)) => false,
-            (Some(before), Some(now)) => before != now,
-        };
-        self.holder = holder;
+    /// Returns whether the key may have become free for somebody.
+    fn note(&mut self, occupancy: Option<Occupancy>) -> bool {
+        let is_news = Occupancy::may_admit_more(self.occupancy.as_ref(), occupancy.as_ref());
+        self.occupancy = occupancy;
         self.stage = if is_news {
             Stage::Woken
         } else {

@@ -11,7 +11,7 @@ use super::signal::Signal;
 use super::{Shared, StoredKey};
 use crate::backend::sqlite::error::is_busy;
 use crate::backend::sqlite::file::LockFile;
-use crate::backend::sqlite::store;
+use crate::backend::sqlite::occupancy::Occupancy;
 use crate::lock::time::system_now_ms;
 
 /// How long the file stays open after the last watch. Waiters come and go.
@@ -117,11 +117,11 @@ impl View {
         // A commit between this line and the lookup is seen now, and once more by the next look.
         let has_commit = self.version != Some(version);
         let keys = shared.keys_to_look_up(has_commit);
-        let holders = self.holders(&keys)?;
+        let occupancies = self.look_up(&keys)?;
         self.version = Some(version);
         let mut has_woken = false;
-        for (key, holder) in std::iter::zip(&keys, holders) {
-            has_woken |= shared.note_holder(key, holder);
+        for (key, occupancy) in std::iter::zip(&keys, occupancies) {
+            has_woken |= shared.note(key, occupancy);
         }
         Ok(match (has_woken, has_commit) {
             (true, _) => Seen::Change,
@@ -130,14 +130,14 @@ impl View {
         })
     }
 
-    fn holders(&self, keys: &[StoredKey]) -> rusqlite::Result<Vec<Option<String>>> {
+    fn look_up(&self, keys: &[StoredKey]) -> rusqlite::Result<Vec<Option<Occupancy>>> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let now_ms = system_now_ms();
         let transaction = self.file.db.unchecked_transaction()?;
         keys.iter()
-            .map(|key| store::holder(&transaction, key, now_ms))
+            .map(|key| Occupancy::of(&transaction, key, now_ms))
             .collect()
     }
 }

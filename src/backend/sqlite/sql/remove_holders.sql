@@ -1,0 +1,1 @@
+DELETE FROM syncguard_holders WHERE record_id = ?1
