@@ -4,6 +4,7 @@ mod handover;
 // On other systems the file never counts as local, so callers run no operations: see `file::system`.
 #[cfg(unix)]
 mod on_callers_thread;
+mod shared;
 mod sharing;
 mod store;
 mod watch;
