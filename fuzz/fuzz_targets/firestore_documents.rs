@@ -12,12 +12,20 @@ fuzz_target!(|data: &[u8]| {
     let Some(document) = Stored::decode(document) else {
         return;
     };
-    let _ = document.live_for(u64::from_be_bytes(*now));
+    let now_ms = u64::from_be_bytes(*now);
+    let live_for = document.live_for(now_ms);
     let _ = document.counter();
-    if let Ok(record) = document.record() {
-        assert!(record.fence.value() <= FENCE_MAX);
-        assert_eq!(record.lock_id.as_str().len(), 22);
-        // Whoever can be read as a holder has an end.
-        assert!(document.live_for(record.expires_at_ms).is_some());
+    let Ok(locks) = document.locks(now_ms) else {
+        return;
+    };
+    for lock in &locks {
+        assert!(lock.fence.value() <= FENCE_MAX);
+        assert_eq!(lock.lock_id.as_str().len(), 22);
+        // Whoever holds the key has an end, and does not outlast the document.
+        assert!(live_for.is_some());
+        assert!(document.live_for(lock.expires_at_ms).is_some());
+        if let Some(share) = lock.share {
+            assert_eq!(share.holders as usize, locks.len());
+        }
     }
 });

@@ -1,5 +1,4 @@
-//! The operations. Those that write to several documents, or find a lock by its lockId, are in
-//! [`acquire`](super::acquire) and [`change`](super::change).
+//! The operations. Those that release and extend locks are in [`change`](super::change).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,17 +7,19 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use super::attempt::Attempt;
+use super::batch::{Batches, Kind};
 use super::change::Change;
 use super::config::FirestoreConfig;
 use super::connections::Connections;
-use super::format::{DocumentIds, Snapshot, delete, page, with_lock_id};
+use super::format::{DocumentIds, Snapshot, delete, page};
+use super::holding::Holding;
 use super::known::KnownLocks;
 use super::report;
 use super::watch::{WatchPolicy, Watcher};
 use crate::backend::report::Finding;
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, LockRecord, LookupQuery, Page,
-    ReleaseOutcome, ReleaseRequest, Warnings, Watch,
+    AcquireOutcome, AcquireRequest, Backend, Capabilities, ExtendOutcome, LockRecord, LookupQuery,
+    Page, ReleaseOutcome, ReleaseRequest, Warnings, Watch,
 };
 use crate::error::{Error, Result};
 use crate::lock::hash::hash_key;
@@ -36,6 +37,7 @@ pub struct FirestoreBackend {
     pub(super) config: Arc<FirestoreConfig>,
     pub(super) connections: Arc<Connections>,
     pub(super) known: KnownLocks,
+    pub(super) batches: Batches,
     watcher: Watcher,
     warnings: Warnings,
     /// The last lockId whose duplicates were reported, so that heartbeats do not repeat the warning.
@@ -62,6 +64,7 @@ impl FirestoreBackend {
             connections,
             config,
             known: KnownLocks::default(),
+            batches: Batches::default(),
             warnings,
             duplicated: Mutex::default(),
             cleanups: Arc::default(),
@@ -90,27 +93,36 @@ impl FirestoreBackend {
 
     /// Returns the live lock with this lockId. `None` also if there are several, since it is unknown which
     /// one is meant.
-    async fn find_lock(&self, lock_id: LockId) -> Result<Option<Snapshot>> {
-        let query = with_lock_id(&self.config.collection, lock_id);
-        let mut found = self
-            .connections
-            .run(async |attempt| attempt.query(query.clone()).await)
-            .await?;
+    async fn find_lock(&self, lock_id: LockId) -> Result<Option<LockRecord>> {
+        let known = self.known.shared_document(lock_id);
+        let find = self.connections.run(async |attempt| match &known {
+            Some(document) => Ok(Vec::from(attempt.read([document.clone()]).await?)),
+            None => self.find(&attempt, lock_id).await,
+        });
+        let found = find.await?;
         if found.len() > 1 {
             self.warn_of_duplicates(lock_id, found.len());
         }
         let now_ms = system_now_ms();
-        found.retain(|lock| lock.is_owned_by(lock_id) && lock.is_live(now_ms));
-        Ok(if found.len() == 1 { found.pop() } else { None })
+        let mut locks = Vec::new();
+        for lock in &found {
+            if lock.is_shared() || lock.is_owned_by(lock_id) {
+                locks.extend(lock.locks(now_ms)?);
+            }
+        }
+        locks.retain(|lock| lock.lock_id == lock_id);
+        Ok(if locks.len() == 1 { locks.pop() } else { None })
     }
 
-    /// Removes an expired document in the background, if it is unchanged. Failures are ignored: the
-    /// document is expired either way.
+    /// Removes an expired document in the background, if it is unchanged and without a waiter's mark.
+    /// Failures are ignored: the document is expired either way.
     fn clean_up(&self, lock: Snapshot, now_ms: u64) {
         let is_long_expired = lock
             .expires_at_ms()
             .is_some_and(|end| now_ms.saturating_sub(end) > CLEANUP_GUARD_MS);
-        let Some(version) = lock.version.filter(|_| is_long_expired) else {
+        let mark = lock.shared().and_then(|record| record.mark);
+        let is_marked = mark.is_some_and(|mark| mark.is_live(now_ms));
+        let Some(version) = lock.version.filter(|_| is_long_expired && !is_marked) else {
             return;
         };
         if self.cleanups.fetch_add(1, Ordering::Relaxed) >= MAX_CLEANUPS {
@@ -129,10 +141,33 @@ impl FirestoreBackend {
 
 #[async_trait]
 impl Backend for FirestoreBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            supports_sharing: true,
+            ..Capabilities::default()
+        }
+    }
+
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
-        self.connections
-            .run(|attempt| self.try_acquire(attempt, request))
-            .await
+        let id = DocumentIds::of(&request.key)?.lock;
+        let request = request.clone();
+        // Only a waiter that met holders who share the key has a mark.
+        let is_shared = request.access.is_shared() || request.mark.is_some();
+        let acquire = move |holding: &mut Holding| holding.acquire(&request);
+        if is_shared {
+            self.change_together(&id, Kind::Acquisition, acquire).await
+        } else {
+            self.change_alone(&id, Kind::Acquisition, acquire).await
+        }
+    }
+
+    async fn unmark(&self, key: &Key, mark: LockId) -> Result<()> {
+        let id = DocumentIds::of(key)?.lock;
+        let unmark = move |holding: &mut Holding| {
+            holding.unmark(mark);
+            Ok(())
+        };
+        self.change_together(&id, Kind::Removal, unmark).await
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {
@@ -162,18 +197,19 @@ impl Backend for FirestoreBackend {
     }
 
     async fn lookup(&self, query: &LookupQuery) -> Result<Option<LockRecord>> {
-        let lock = match query {
-            LookupQuery::Key(key) => Some(self.read_lock(key).await?),
-            LookupQuery::LockId(lock_id) => self.find_lock(*lock_id).await?,
-        };
-        match lock {
-            Some(lock) if lock.is_live(system_now_ms()) => lock.record().map(Some),
-            _ => Ok(None),
+        match query {
+            LookupQuery::Key(key) => {
+                let locks = self.read_lock(key).await?.locks(system_now_ms())?;
+                let last = locks.into_iter().max_by_key(|lock| lock.expires_at_ms);
+                Ok(last)
+            }
+            LookupQuery::LockId(lock_id) => self.find_lock(*lock_id).await,
         }
     }
 
     /// Lists the locks in the order of their documents' ids. Expired documents are read and left out, so
-    /// a page may be shorter than requested.
+    /// a page may be shorter than requested. All holders of a key are on one page, so it may also be
+    /// longer.
     async fn list(&self, after: Option<&str>, limit: usize) -> Result<Page> {
         let limit = limit.clamp(1, MAX_PAGE);
         let collection = &self.config.collection;
@@ -183,12 +219,13 @@ impl Backend for FirestoreBackend {
         });
         let found = list.await?;
         let next = found.last().filter(|_| found.len() == limit);
+        let next = next.map(Snapshot::id).map(str::to_owned);
         let now_ms = system_now_ms();
-        let live = found.iter().filter(|lock| lock.is_live(now_ms));
-        Ok(Page {
-            locks: live.map(Snapshot::record).collect::<Result<_>>()?,
-            next: next.map(Snapshot::id).map(str::to_owned),
-        })
+        let mut locks = Vec::new();
+        for lock in &found {
+            locks.extend(lock.locks(now_ms)?);
+        }
+        Ok(Page { locks, next })
     }
 
     /// Deletes only the version that was read. If the document has changed meanwhile, it is read again.

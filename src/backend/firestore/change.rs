@@ -6,8 +6,9 @@ use prost_types::Timestamp;
 
 use super::FirestoreBackend;
 use super::attempt::Attempt;
+use super::batch::Kind;
 use super::error::Failure;
-use super::format::{Snapshot, delete, expiry_document, update, with_lock_id};
+use super::format::{Snapshot, delete, expiry_document, id_of, update, with_holder, with_lock_id};
 use super::known::{Known, State};
 use crate::backend::Miss;
 use crate::error::Result;
@@ -23,11 +24,74 @@ pub(super) enum Change {
 /// The lock's new expiry (0 after a release), or why nothing was changed.
 type Changed = Result<u64, Miss>;
 
+/// What became of a change that began without knowing whether the lock is exclusive.
+enum Tried {
+    Done(Changed),
+    /// The lock may be one of several in the document with this name.
+    Shared(String),
+}
+
 impl FirestoreBackend {
     pub(super) async fn change(&self, lock_id: LockId, change: Change) -> Result<Changed> {
-        self.connections
-            .run(|attempt| self.try_change(attempt, lock_id, change))
-            .await
+        let tried = match self.known.shared_document(lock_id) {
+            Some(document) => Tried::Shared(document),
+            None => {
+                let attempts = self
+                    .connections
+                    .run(|attempt| self.try_change(attempt, lock_id, change));
+                attempts.await?
+            }
+        };
+        match tried {
+            Tried::Done(changed) => Ok(changed),
+            Tried::Shared(document) => self.change_share(document, lock_id, change).await,
+        }
+    }
+
+    /// Changes one of the locks that share a document.
+    async fn change_share(
+        &self,
+        document: String,
+        lock_id: LockId,
+        change: Change,
+    ) -> Result<Changed> {
+        let kind = match change {
+            Change::Release => Kind::Removal,
+            Change::Extend(_) => Kind::Extension,
+        };
+        let changing = self.change_together(id_of(&document), kind, move |holding| {
+            Ok(match change {
+                Change::Release => holding.release(lock_id).map(|()| 0),
+                Change::Extend(ttl) => holding.extend(lock_id, ttl),
+            })
+        });
+        let changed = changing.await?;
+        match (change, changed) {
+            (Change::Extend(_), Ok(expires_at_ms)) => {
+                let known = Known {
+                    document,
+                    expires_at_ms,
+                    state: State::Shared,
+                };
+                self.known.insert(lock_id, known, system_now_ms());
+            }
+            _ => drop(self.known.take(lock_id)),
+        }
+        Ok(changed)
+    }
+
+    /// Finds the documents in which this lockId is the holder, or one of them.
+    pub(super) async fn find(
+        &self,
+        attempt: &Attempt<'_>,
+        lock_id: LockId,
+    ) -> Result<Vec<Snapshot>, Failure> {
+        let collection = &self.config.collection;
+        let found = attempt.query(with_lock_id(collection, lock_id)).await?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        attempt.query(with_holder(collection, lock_id)).await
     }
 
     async fn try_change(
@@ -35,7 +99,7 @@ impl FirestoreBackend {
         attempt: Attempt<'_>,
         lock_id: LockId,
         change: Change,
-    ) -> Result<Changed, Failure> {
+    ) -> Result<Tried, Failure> {
         let mut found = match self.known.take(lock_id) {
             Some(known) => match self.change_known(&attempt, lock_id, change, &known).await {
                 // Somebody else wrote the document, or the unsettled acquire either took effect
@@ -45,12 +109,9 @@ impl FirestoreBackend {
                     self.known.insert(lock_id, known, system_now_ms());
                     return Err(failure);
                 }
-                changed => return changed,
+                tried => return tried,
             },
-            None => {
-                let query = with_lock_id(&self.config.collection, lock_id);
-                attempt.query(query).await?
-            }
+            None => self.find(&attempt, lock_id).await?,
         };
         let mut removals = Vec::new();
         if found.len() > 1 {
@@ -70,21 +131,29 @@ impl FirestoreBackend {
                 if !removals.is_empty() {
                     attempt.commit(removals).await?;
                 }
-                return Ok(Err(if has_expired {
+                return Ok(Tried::Done(Err(if has_expired {
                     Miss::Expired
                 } else {
                     Miss::NotFound
-                }));
+                })));
             }
         };
+        if lock.is_shared() {
+            if !removals.is_empty() {
+                attempt.commit(removals).await?;
+            }
+            return Ok(Tried::Shared(lock.name));
+        }
         let Some(version) = lock.version.filter(|_| lock.is_owned_by(lock_id)) else {
-            return Ok(Err(Miss::NotFound));
+            return Ok(Tried::Done(Err(Miss::NotFound)));
         };
         if !lock.is_live(system_now_ms()) {
-            return Ok(Err(Miss::Expired));
+            return Ok(Tried::Done(Err(Miss::Expired)));
         }
-        self.commit_change(&attempt, lock_id, change, lock.name, version, removals)
-            .await
+        let expires_at_ms = self
+            .commit_change(&attempt, lock_id, change, lock.name, version, removals)
+            .await?;
+        Ok(Tried::Done(Ok(expires_at_ms)))
     }
 
     /// Writes without reading: the version proves that the document is the one that this process
@@ -95,7 +164,7 @@ impl FirestoreBackend {
         lock_id: LockId,
         change: Change,
         known: &Known,
-    ) -> Result<Changed, Failure> {
+    ) -> Result<Tried, Failure> {
         match &known.state {
             State::Held(version) => {
                 if !is_live(known.expires_at_ms, system_now_ms(), TIME_TOLERANCE_MS) {
@@ -103,16 +172,20 @@ impl FirestoreBackend {
                     return Err(Failure::Changed);
                 }
                 let name = known.document.clone();
-                self.commit_change(attempt, lock_id, change, name, *version, vec![])
-                    .await
+                let expires_at_ms = self
+                    .commit_change(attempt, lock_id, change, name, *version, vec![])
+                    .await?;
+                Ok(Tried::Done(Ok(expires_at_ms)))
             }
+            State::Shared => Ok(Tried::Shared(known.document.clone())),
             State::Unsettled(settle) => {
                 attempt.commit(vec![Write::clone(settle)]).await?;
-                Ok(Err(Miss::NotFound))
+                Ok(Tried::Done(Err(Miss::NotFound)))
             }
         }
     }
 
+    /// Returns the lock's new expiry, or 0 after a release.
     async fn commit_change(
         &self,
         attempt: &Attempt<'_>,
@@ -121,12 +194,12 @@ impl FirestoreBackend {
         name: String,
         version: Timestamp,
         mut writes: Vec<Write>,
-    ) -> Result<Changed, Failure> {
+    ) -> Result<u64, Failure> {
         let now_ms = system_now_ms();
         let Change::Extend(ttl) = change else {
             writes.push(delete(name, version));
             attempt.commit(writes).await?;
-            return Ok(Ok(0));
+            return Ok(0);
         };
         let expires_at_ms = now_ms + ttl.ms();
         let document = expiry_document(name.clone(), expires_at_ms);
@@ -140,6 +213,6 @@ impl FirestoreBackend {
             };
             self.known.insert(lock_id, known, now_ms);
         }
-        Ok(Ok(expires_at_ms))
+        Ok(expires_at_ms)
     }
 }

@@ -31,7 +31,7 @@ impl Stored {
         self.0.counter()
     }
 
-    pub fn record(&self) -> Result<LockRecord> {
-        self.0.record()
+    pub fn locks(&self, now_ms: u64) -> Result<Vec<LockRecord>> {
+        self.0.locks(now_ms)
     }
 }

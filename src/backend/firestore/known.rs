@@ -24,6 +24,8 @@ pub(super) struct Known {
 pub(super) enum State {
     /// The lock was acquired. The document is at this version unless somebody else changed it.
     Held(Timestamp),
+    /// The lock was acquired, and shares its document with others, who change it.
+    Shared,
     /// The acquire may have taken effect, or may still do so. This write prevents the latter: it
     /// changes the counter, which the lost acquire expects to be unchanged. It fails if the acquire has
     /// already taken effect.
@@ -51,6 +53,13 @@ impl KnownLocks {
         if entries.map.len() < MAX_ENTRIES {
             entries.map.insert(lock_id, known);
         }
+    }
+
+    /// Returns the name of the document in which this is one of several holders.
+    pub(super) fn shared_document(&self, lock_id: LockId) -> Option<String> {
+        let entries = self.0.lock();
+        let known = entries.map.get(&lock_id)?;
+        matches!(known.state, State::Shared).then(|| known.document.clone())
     }
 
     /// Removes and returns the entry. The caller inserts a new one after it has changed the lock.

@@ -14,7 +14,7 @@ use crate::error::Result;
 
 const FIRST_DELAY: Duration = Duration::from_millis(10);
 /// Each of these failures means that another commit succeeded, so losing this often is unlikely.
-const MAX_CHANGED: u32 = 20;
+pub(super) const MAX_CHANGED: u32 = 20;
 const MAX_CHANGED_DELAY: Duration = Duration::from_millis(100);
 /// After these failures possibly no commit succeeded.
 const MAX_CONTENDED: u32 = 8;
@@ -25,8 +25,17 @@ impl Connections {
     ///
     /// While the server is away, the operation waits for up to `connectTimeoutMs`. This time does not
     /// count towards its deadline.
-    pub(super) async fn run<'a, T, F>(
+    pub(super) async fn run<'a, T, F>(&'a self, attempt: impl FnMut(Attempt<'a>) -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        self.run_against(MAX_CHANGED, attempt).await
+    }
+
+    /// Like [`run`](Self::run), but gives up when documents have changed meanwhile `max_changed` times.
+    pub(super) async fn run_against<'a, T, F>(
         &'a self,
+        max_changed: u32,
         mut attempt: impl FnMut(Attempt<'a>) -> F,
     ) -> Result<T>
     where
@@ -63,7 +72,7 @@ impl Connections {
                         1 => Duration::ZERO,
                         _ => back_off(changed, MAX_CHANGED_DELAY),
                     };
-                    (changed < MAX_CHANGED, delay)
+                    (changed < max_changed, delay)
                 }
                 Err(Failure::Contended) => {
                     contended += 1;

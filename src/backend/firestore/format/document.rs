@@ -3,18 +3,19 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use firestore::gcloud_sdk::google::firestore::v1::{Document, Value};
 use prost_types::Timestamp;
 
-use crate::backend::LockRecord;
+use super::shared::SharedRecord;
+use super::values::{Fields, fields, number, text};
+use crate::backend::{Holder, LockRecord};
 use crate::error::{Error, Result};
 use crate::lock::key::{KeyBudget, hashed_storage_key, storage_key};
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
 use crate::lock::{Fence, HolderLabel, Key, LockId};
 
 /// This field exists only if the lock has a label.
-const HOLDER_LABEL: &str = "holderLabel";
+pub(super) const HOLDER_LABEL: &str = "holderLabel";
 
 const BUDGET: KeyBudget = KeyBudget {
     limit_bytes: 1500,
@@ -35,6 +36,11 @@ impl DocumentIds {
         } else {
             hashed_storage_key("", key, BUDGET)?
         };
+        Self::of_lock(lock)
+    }
+
+    /// Returns the ids of the key whose lock document has this id.
+    pub(crate) fn of_lock(lock: String) -> Result<Self> {
         let counter = storage_key("", &format!("fence:{lock}"), BUDGET)?;
         Ok(Self { lock, counter })
     }
@@ -44,6 +50,12 @@ impl DocumentIds {
 fn is_document_id(key: &str) -> bool {
     let reserved = key.len() >= 4 && key.starts_with("__") && key.ends_with("__");
     !key.contains('/') && key != "." && key != ".." && !reserved
+}
+
+/// Returns the last part of a document's name.
+pub(crate) fn id_of(name: &str) -> &str {
+    let (_, id) = name.rsplit_once('/').unwrap_or_default();
+    id
 }
 
 /// A document as it was read.
@@ -73,29 +85,16 @@ impl Snapshot {
         }
     }
 
-    /// Returns the last part of the name.
     pub(crate) fn id(&self) -> &str {
-        let (_, id) = self.name.rsplit_once('/').unwrap_or_default();
-        id
+        id_of(&self.name)
     }
 
     fn text(&self, field: &str) -> Option<&str> {
-        match self.fields.get(field)?.value_type.as_ref()? {
-            ValueType::StringValue(text) => Some(text),
-            _ => None,
-        }
+        Fields(&self.fields).text(field)
     }
 
-    /// Returns a whole number from 0 to 2^53. JavaScript clients may have stored it as a double.
     fn number(&self, field: &str) -> Option<u64> {
-        const EXACT: f64 = 9_007_199_254_740_992.0;
-        match self.fields.get(field)?.value_type.as_ref()? {
-            ValueType::IntegerValue(number) => u64::try_from(*number).ok(),
-            ValueType::DoubleValue(number) if (0.0..=EXACT).contains(number) => {
-                Some(*number as u64)
-            }
-            _ => None,
-        }
+        Fields(&self.fields).number(field)
     }
 
     /// Returns when the lock in this document expires. A document without a readable expiry is not a
@@ -117,7 +116,29 @@ impl Snapshot {
         })
     }
 
-    /// Returns the holder's lockId, if it can be read.
+    /// Returns what a waiter is told about the lock that refuses it. `None` if the key is free, as far as
+    /// this document says.
+    pub(crate) fn obstacle(&self, now_ms: u64) -> Option<Holder> {
+        Some(Holder {
+            free_in: self.live_for(now_ms)?,
+            expires_at_ms: self.expires_at_ms()?,
+            is_shared: false,
+            label: self.label(),
+        })
+    }
+
+    /// Returns whether this is the document of a shared key, readable or not.
+    pub(crate) fn is_shared(&self) -> bool {
+        SharedRecord::is_in(&self.fields)
+    }
+
+    /// `None` if the key is not shared, or if the record is damaged.
+    pub(crate) fn shared(&self) -> Option<SharedRecord> {
+        SharedRecord::read(&self.fields)
+    }
+
+    /// Returns the lockId of the exclusive holder, if it can be read, or that of a shared record. If it is
+    /// another one than before, an attempt to acquire makes sense.
     pub(crate) fn holder(&self) -> Option<&str> {
         self.text("lockId")
     }
@@ -128,7 +149,7 @@ impl Snapshot {
     }
 
     pub(crate) fn is_owned_by(&self, lock_id: LockId) -> bool {
-        self.holder() == Some(lock_id.as_str())
+        !self.is_shared() && self.holder() == Some(lock_id.as_str())
     }
 
     /// Returns the last fence of this counter, or 0 if there is no counter yet. A counter that cannot be
@@ -151,12 +172,20 @@ impl Snapshot {
         })
     }
 
-    pub(crate) fn record(&self) -> Result<LockRecord> {
-        let damaged = || {
-            Error::internal(
-                "The lock document was changed by another program: a field is missing or of the wrong type. Wait until it expires, or release it by force",
-            )
-        };
+    /// Returns the live locks in this document: one if the key is exclusive, and one for each holder if it
+    /// is shared.
+    pub(crate) fn locks(&self, now_ms: u64) -> Result<Vec<LockRecord>> {
+        if !self.is_live(now_ms) {
+            return Ok(Vec::new());
+        }
+        if !self.is_shared() {
+            return Ok(vec![self.record()?]);
+        }
+        let shared = self.shared().ok_or_else(damaged)?;
+        Ok(shared.locks(now_ms))
+    }
+
+    fn record(&self) -> Result<LockRecord> {
         let lock_id = self.holder().ok_or_else(damaged)?;
         Ok(LockRecord {
             key: self.text("key").ok_or_else(damaged)?.to_owned(),
@@ -168,6 +197,12 @@ impl Snapshot {
             share: None,
         })
     }
+}
+
+fn damaged() -> Error {
+    Error::internal(
+        "The lock document was changed by another program: a field is missing or of the wrong type. Wait until it expires, or release it by force",
+    )
 }
 
 pub(crate) fn lock_document(name: String, record: &LockRecord) -> Document {
@@ -201,28 +236,11 @@ pub(crate) fn expiry_document(name: String, expires_at_ms: u64) -> Document {
     document(name, [("expiresAtMs", number(expires_at_ms))])
 }
 
-fn document<const N: usize>(name: String, fields: [(&str, Value); N]) -> Document {
+fn document<const N: usize>(name: String, values: [(&str, Value); N]) -> Document {
     Document {
         name,
-        fields: fields
-            .into_iter()
-            .map(|(field, value)| (field.to_owned(), value))
-            .collect(),
+        fields: fields(values),
         ..Document::default()
-    }
-}
-
-pub(crate) fn text(text: &str) -> Value {
-    Value {
-        value_type: Some(ValueType::StringValue(text.to_owned())),
-    }
-}
-
-fn number(number: u64) -> Value {
-    Value {
-        value_type: Some(ValueType::IntegerValue(
-            i64::try_from(number).unwrap_or(i64::MAX),
-        )),
     }
 }
 

@@ -14,7 +14,8 @@ use firestore::gcloud_sdk::google::firestore::v1::{
 };
 use prost_types::Timestamp;
 
-use super::document::text;
+use super::shared::HOLDER_IDS;
+use super::values::text;
 use crate::lock::LockId;
 
 /// The most documents with one lockId that a query returns. The next query returns the rest.
@@ -22,11 +23,22 @@ const MAX_DUPLICATES: i32 = 100;
 
 /// Selects all documents with this lockId. There is one, unless another program wrote to the collection.
 pub(crate) fn with_lock_id(collection: &str, lock_id: LockId) -> StructuredQuery {
+    filtered(collection, "lockId", Operator::Equal, lock_id)
+}
+
+/// Selects all shared documents with this holder. There is one, unless another program wrote to the
+/// collection. Firestore's automatic indexes suffice, as they do for [`with_lock_id`]; a query for
+/// either might need another one.
+pub(crate) fn with_holder(collection: &str, lock_id: LockId) -> StructuredQuery {
+    filtered(collection, HOLDER_IDS, Operator::ArrayContains, lock_id)
+}
+
+fn filtered(collection: &str, path: &str, operator: Operator, lock_id: LockId) -> StructuredQuery {
     StructuredQuery {
         r#where: Some(Filter {
             filter_type: Some(FilterType::FieldFilter(FieldFilter {
-                field: field("lockId"),
-                op: Operator::Equal as i32,
+                field: field(path),
+                op: operator as i32,
                 value: Some(text(lock_id.as_str())),
             })),
         }),
