@@ -101,6 +101,11 @@ impl Batches {
             queue: Arc::clone(queue),
         }
     }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
 }
 
 impl Drop for Place<'_> {

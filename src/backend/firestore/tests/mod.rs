@@ -9,6 +9,7 @@ mod faults;
 #[path = "../../../../__test__/firestore/emulator/faults.rs"]
 mod firestore_faults;
 mod list;
+mod sharing;
 mod token_server;
 mod watch;
 mod watch_faults;
