@@ -1,5 +1,5 @@
-import { copyFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { copyFileSync, mkdirSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { defineConfig } from "vitepress";
 import { slugOf } from "../../scripts/docs/files.mjs";
 import { generate, SOURCES } from "../../scripts/docs/generate.mjs";
@@ -13,6 +13,9 @@ const project = describeProject();
 const title = "SyncGuard";
 const description =
   "Distributed locks with fencing tokens for Node.js: on Redis, PostgreSQL, Firestore, SQLite and memory.";
+
+/** The recording of the demo on the front page. */
+const RECORDING = "pictures/demo.svg";
 
 /** Where the text of a page comes from, as a path in the repository. */
 const sourceOf = ({ frontmatter, filePath }) => frontmatter.source ?? `docs/${filePath}`;
@@ -49,9 +52,17 @@ export default defineConfig({
     const path = page.replace(/^generated\//, "").replace(/(^|\/)index\.md$|\.md$/, "$1");
     return [["link", { rel: "canonical", href: `${project.origin}${project.base}${path}` }]];
   },
+  transformPageData({ relativePath, frontmatter }) {
+    // Code before and after a migration needs the whole width.
+    if (relativePath.startsWith("migrate/")) frontmatter.aside = false;
+  },
   async buildEnd({ outDir }) {
     writeTexts(outDir, { title, description, project });
     for (const file of DOWNLOADS) copyFileSync(join(root, file), join(outDir, basename(file)));
+    // The front page names it in its settings, where it is not found as a picture of the page.
+    const recording = join(outDir, RECORDING);
+    mkdirSync(dirname(recording), { recursive: true });
+    copyFileSync(join(root, "docs", RECORDING), recording);
   },
   markdown: {
     anchor: { slugify: slugOf },
@@ -72,9 +83,10 @@ export default defineConfig({
     nav: [
       { text: "Start", link: "/start/why", activeMatch: "^/start/" },
       { text: "Guides", link: "/guides/choosing-a-backend", activeMatch: "^/guides/" },
+      { text: "Deploy", link: "/deploy/redis", activeMatch: "^/deploy/" },
+      { text: "Integrate", link: "/integrations/nestjs", activeMatch: "^/integrations/" },
       { text: "Migrate", link: "/migrate/redlock", activeMatch: "^/migrate/" },
-      { text: "Reference", link: "/reference/", activeMatch: "^/reference/" },
-      { text: "Comparison", link: "/about/comparison" },
+      { text: "Reference", link: "/reference/api", activeMatch: "^/reference/" },
     ],
     sidebar: SECTIONS.map(({ text, open = false, pages }) => ({
       text,
@@ -102,6 +114,11 @@ export default defineConfig({
       },
       socialLinks: [{ icon: "github", link: project.web, ariaLabel: "The repository" }],
     }),
+    notFound: {
+      title: "There is no such page",
+      quote: "It may have moved. Search for it, or start from the list of questions.",
+      linkText: "To the front page",
+    },
     docFooter: { prev: "Previous", next: "Next" },
     footer: { message: "MIT License" },
   },

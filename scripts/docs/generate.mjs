@@ -3,7 +3,9 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { root } from "../lib/run.mjs";
+import { chartsOf } from "./charts.mjs";
 import { GENERATED, pageOf, readText } from "./files.mjs";
+import { inlinePicture } from "./markdown.mjs";
 import { referencePages } from "./reference.mjs";
 
 /** Folders and files from which pages are generated. */
@@ -25,7 +27,7 @@ export function generatedPages() {
     copyOf("examples/README.md", "examples/index"),
     ...readdirSync(join(root, "bench/results"))
       .filter((name) => name.endsWith(".md"))
-      .map((name) => copyOf(`bench/results/${name}`)),
+      .map((name) => resultPage(name.slice(0, -".md".length))),
     ...["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map((name) => copyOf(name)),
     { path: "about/decisions", source: "docs/adr", text: decisions() },
   ].map((page) => ({ path: pageOf(page.source), ...page }));
@@ -42,6 +44,16 @@ export function generate() {
 }
 
 const copyOf = (source, path = pageOf(source)) => ({ source, path, text: readText(source) });
+
+/** A result of a benchmark, with its table as charts. */
+function resultPage(name) {
+  const page = copyOf(`bench/results/${name}.md`);
+  const charts = chartsOf(name).map((svg) => {
+    const [, title] = /<title>(.*?)<\/title>/.exec(svg);
+    return inlinePicture(svg, title, "div");
+  });
+  return charts.length ? { ...page, text: [page.text, "## Charts", ...charts].join("\n\n") } : page;
+}
 
 export function exampleSources() {
   return readdirSync(join(root, "examples"))

@@ -1,5 +1,6 @@
-// Adapts Markdown to the site: links between files of the repository become links between pages, and
-// pictures become part of the page, so that they follow its colour scheme.
+// Adapts Markdown to the site: links between files of the repository become links between pages,
+// pictures become part of the page, so that they follow its colour scheme, and code before and after a
+// change is shown side by side.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../lib/run.mjs";
@@ -22,14 +23,33 @@ export function forSite(md, project) {
       }
     }
   });
+  md.core.ruler.push("syncguard-before-after", ({ tokens, Token }) => {
+    pairBeforeAndAfter(tokens, Token);
+  });
   const image = md.renderer.rules.image;
   md.renderer.rules.image = (tokens, index, options, env, self) => {
     const file = resolveLink(sourceOf(env), tokens[index].attrGet("src"));
     if (!file.endsWith(".svg") || !existsSync(join(root, file))) {
       return image(tokens, index, options, env, self);
     }
-    return picture(file, tokens[index].content);
+    const svg = readText(file);
+    // A picture without variables, such as a recording, has the same colours everywhere.
+    if (!svg.includes("var(--")) return image(tokens, index, options, env, self);
+    return inlinePicture(svg, tokens[index].content);
   };
+}
+
+/** Wraps a block of code that begins with `// before` and those that follow with `// after`. */
+function pairBeforeAndAfter(tokens, Token) {
+  const says = (token, word) => token?.type === "fence" && token.content.startsWith(`// ${word}`);
+  const html = (content) => Object.assign(new Token("html_block", "", 0), { content });
+  for (let first = tokens.length - 1; first >= 0; first--) {
+    if (!says(tokens[first], "before") || !says(tokens[first + 1], "after")) continue;
+    let end = first + 1;
+    while (says(tokens[end], "after")) end++;
+    tokens.splice(end, 0, html("</div>\n"));
+    tokens.splice(first, 0, html(`<div class="before-after">\n`));
+  }
 }
 
 /** Returns the file of the repository that the text was written in: links are relative to it. */
@@ -63,15 +83,22 @@ function adaptLink(token, siblings, index, from, project) {
   close.tag = "span";
 }
 
-/** Returns an SVG as HTML. The site's style sheet has its colours. */
-function picture(file, text) {
-  const svg = readText(file)
+/**
+ * Returns an SVG as HTML. The site's style sheet has its colours.
+ * @param {"span" | "div"} tag a span within a paragraph, a div in a place of its own
+ */
+export function inlinePicture(svg, label, tag = "span") {
+  const [, width] = /<svg\b[^>]* width="(\d+)"/.exec(svg);
+  // On a phone it shrinks as long as its text can be read. Then it scrolls.
+  const style = `min-width:${Math.round(width * 0.75)}px`;
+  const html = svg
     .replace(/<style>[^]*?<\/style>\s*/, "")
     .replace(/<title>[^]*?<\/title>\s*/, "")
-    .replace(/<svg\b/, `<svg role="img" aria-label="${escapeAttribute(text)}"`)
+    .replace(/<svg\b/, `<svg role="img" style="${style}" aria-label="${escapeAttribute(label)}"`)
     // Markdown ends a block of HTML at an empty line.
-    .replace(/\n\s*\n/g, "\n");
-  return `<span class="picture" v-pre>${svg}</span>`;
+    .replace(/\n\s*\n/g, "\n")
+    .trimEnd();
+  return `<${tag} class="picture" v-pre>${html}</${tag}>`;
 }
 
 const escapeAttribute = (text) =>

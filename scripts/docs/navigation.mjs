@@ -87,6 +87,7 @@ export const SECTIONS = [
   {
     text: "Reference",
     pages: [
+      ["reference/api", "The API on one page"],
       ["reference/", "Modules"],
       ["reference/exports", "All exports"],
       ["reference/lock", "lock, hold, lead"],

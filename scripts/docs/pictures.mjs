@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { root } from "../lib/run.mjs";
+import { CHARTS } from "./charts.mjs";
 import { arrow, box, picture, text, timeline } from "./drawing.mjs";
 
 const doubleCharge = timeline({
@@ -368,54 +369,52 @@ function engine() {
 
 /** Which backend to choose, as three questions. */
 function decision() {
-  const question = (x, y, width, lines) => [
-    box(x, y, width, 50, { kind: "a" }),
+  const LEFT = { x: 6, width: 236 };
+  const RIGHT = { x: 300, width: 134 };
+  const question = (y, lines) => [
+    box(LEFT.x, y, LEFT.width, 50, { kind: "a" }),
     lines.map((line, index) =>
-      text(x + width / 2, y + (lines.length === 1 ? 30 : 22 + index * 17), line, {
+      text(LEFT.x + LEFT.width / 2, y + (lines.length === 1 ? 30 : 22 + index * 17), line, {
         anchor: "middle",
       }),
     ),
   ];
-  const answer = (x, y, name, line) => [
-    box(x, y, 180, 50, { kind: "good" }),
-    text(x + 90, y + 21, name, { anchor: "middle", weight: 600 }),
-    text(x + 90, y + 39, line, { anchor: "middle", size: 12, color: "muted" }),
+  const answer = (y, word, name, line) => [
+    arrow(LEFT.x + LEFT.width, y + 25, RIGHT.x - 4, y + 25),
+    text((LEFT.x + LEFT.width + RIGHT.x) / 2 - 2, y + 19, word, {
+      size: 12,
+      color: "muted",
+      anchor: "middle",
+    }),
+    box(RIGHT.x, y, RIGHT.width, 50, { kind: "good" }),
+    text(RIGHT.x + RIGHT.width / 2, y + 21, name, { anchor: "middle", weight: 600 }),
+    text(RIGHT.x + RIGHT.width / 2, y + 39, line, {
+      anchor: "middle",
+      size: 11.5,
+      color: "muted",
+    }),
   ];
-  const no = (x, y1, y2) => [
-    arrow(x, y1, x, y2),
-    text(x + 8, (y1 + y2) / 2 + 4, "no", { size: 12, color: "muted" }),
-  ];
-  const yes = (x1, x2, y) => [
-    arrow(x1, y, x2, y),
-    text((x1 + x2) / 2, y - 6, "yes", { size: 12, color: "muted", anchor: "middle" }),
+  const next = (y, word) => [
+    arrow(LEFT.x + LEFT.width / 2, y, LEFT.x + LEFT.width / 2, y + 38),
+    text(LEFT.x + LEFT.width / 2 + 8, y + 23, word, { size: 12, color: "muted" }),
   ];
   return picture(
-    "Three questions lead to a backend",
-    640,
-    400,
+    "Four questions lead to a backend",
+    440,
+    376,
     [
-      question(20, 10, 300, ["Do processes on several hosts,", "containers or pods compete?"]),
-      [arrow(170, 60, 170, 98), text(178, 84, "yes", { size: 12, color: "muted" })],
-      [
-        arrow(320, 35, 440, 35),
-        text(380, 29, "no", { size: 12, color: "muted", anchor: "middle" }),
-      ],
-      answer(444, 10, "SQLite", "the default, no server"),
-      question(20, 102, 300, [
-        "Do you run PostgreSQL, and is a",
-        "duplicate worse than a short wait?",
-      ]),
-      yes(320, 440, 127),
-      answer(444, 102, "PostgreSQL", "durable, one primary"),
-      no(170, 152, 190),
-      question(20, 194, 300, ["Do you run Redis or Valkey?"]),
-      yes(320, 440, 219),
-      answer(444, 194, "Redis", "fastest; use fences"),
-      no(170, 244, 282),
-      question(20, 286, 300, ["Do you only have Firestore?"]),
-      yes(320, 440, 311),
-      answer(444, 286, "Firestore", "keep clocks in sync"),
-      text(20, 372, "In tests: memory. It needs nothing, and fake timers drive it.", {
+      question(10, ["Do processes on several hosts,", "containers or pods compete?"]),
+      answer(10, "no", "SQLite", "default, no server"),
+      next(60, "yes"),
+      question(102, ["Do you run PostgreSQL, and is a", "duplicate worse than a short wait?"]),
+      answer(102, "yes", "PostgreSQL", "durable, one primary"),
+      next(152, "no"),
+      question(194, ["Do you run Redis or Valkey?"]),
+      answer(194, "yes", "Redis", "fastest; use fences"),
+      next(244, "no"),
+      question(286, ["Do you only have Firestore?"]),
+      answer(286, "yes", "Firestore", "keep clocks in sync"),
+      text(LEFT.x, 362, "In tests: memory. It needs nothing, and fake timers drive it.", {
         color: "muted",
         size: 12.5,
       }),
@@ -436,6 +435,7 @@ export const PICTURES = {
   shutdown,
   engine: engine(),
   decision: decision(),
+  ...CHARTS,
 };
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {

@@ -132,7 +132,8 @@ function pageOfFile({ name, source, module }, checker, index) {
   ].join("\n\n");
 }
 
-const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
+/** Names of functions, such as `lock()`, stay as they are. */
+const capitalized = (text) => (/^\w+\(/.test(text) ? text : text[0].toUpperCase() + text.slice(1));
 const position = (symbol) => symbol.declarations[0].pos;
 
 /** The order of kinds on a page: functions that people call come before the types that describe them. */
@@ -149,7 +150,7 @@ function importOf(symbols, index) {
   if (values.length === 0) return `The types are exported by ${where}.`;
   const names = values.map(({ name }) => name);
   const list = names.join(", ");
-  const inline = list.length < 70 ? ` ${list} ` : `\n  ${names.join(",\n  ")},\n`;
+  const inline = list.length < 44 ? ` ${list} ` : `\n  ${names.join(",\n  ")},\n`;
   const best = modules.find((module) => module !== "syncguard/common") ?? modules[0];
   const module = values.every((symbol) => index.get(symbol).modules.includes(best))
     ? best
