@@ -111,7 +111,9 @@ async function visit(path, act = async () => {}, options = {}) {
 /** One page of each kind. */
 const KINDS = [
   ...["/", "/start/why", "/guides/fencing", "/guides/choosing-a-backend", "/redis", "/cli"],
-  ...["/reference/", "/reference/redis", "/reference/exports", "/reference/error-codes"],
+  ...["/reference/", "/reference/api", "/reference/lock", "/reference/redis", "/deploy/redis"],
+  ...["/guides/sharing", "/integrations/lambda", "/examples/", "/about/decisions", "/no-such-page"],
+  ...["/reference/events-and-metrics", "/reference/exports", "/reference/error-codes"],
   ...["/migrate/redlock", "/examples/cron", "/benchmarks", "/about/benchmarks/redis", "/proof"],
   ...["/about/comparison", "/about/contributing", "/conformance", "/integrations/nestjs"],
 ];
@@ -131,18 +133,60 @@ describe("in a browser", () => {
     expect(problems).toEqual([]);
   });
 
-  test("search finds the guide about fencing", async () => {
+  test.each([
+    ["fence", "/guides/fencing"],
+    ["which backend", "/guides/choosing-a-backend"],
+    ["redis settings", "/deploy/redis"],
+    ["redlock", "/migrate/redlock"],
+    ["verrou", "/migrate/verrou"],
+    ["ttlMs", "/guides/how-long-a-lock-lasts"],
+    ["lambda", "/integrations/lambda"],
+    ["docker", "/deploy/containers"],
+    ["kubernetes", "/deploy/kubernetes"],
+    ["nextjs", "/integrations/nextjs"],
+    ["blocked event loop", "/guides/how-long-a-lock-lasts"],
+    ["stuck lock", "/guides/troubleshooting"],
+  ])("search for %s finds %s", async (words, expected) => {
     const problems = await visit("/", async (page) => {
       await page.locator("#local-search button").click();
-      await page.locator("#localsearch-input").fill("fence");
+      await page.locator("#localsearch-input").fill(words);
       const results = page.locator(".VPLocalSearchBox .result");
-      await results.first().waitFor();
-      const found = await results.evaluateAll((links) => links.map(({ href }) => href));
-      expect(found.slice(0, 5).join("\n")).toContain("/guides/fencing");
-      await results.first().click();
-      await page.waitForURL((url) => url.pathname !== "/");
+      // The first results may still be those of the first letters.
+      const found = () => results.evaluateAll((links) => links.slice(0, 5).map(({ href }) => href));
+      await expect.poll(async () => (await found()).join("\n")).toContain(expected);
+      await page.locator(`.VPLocalSearchBox .result[href*="${expected}"]`).first().click();
+      await page.waitForURL(`**${expected}*`);
     });
     expect(problems).toEqual([]);
+  });
+
+  test("the front page plays the recording", async () => {
+    const problems = await visit("/", async (page) => {
+      const recording = page.locator(".VPHero img.image-src");
+      expect(await recording.evaluate((image) => image.naturalWidth)).toBeGreaterThan(500);
+    });
+    expect(problems).toEqual([]);
+  });
+
+  test("code before and after a migration is side by side, if there is room", async () => {
+    const isSideBySide = (page) =>
+      page
+        .locator(".before-after")
+        .first()
+        .evaluate(({ children: [before, after] }) => {
+          const [one, other] = [before.getBoundingClientRect(), after.getBoundingClientRect()];
+          return one.top === other.top && one.right < other.left;
+        });
+    for (const [width, expected] of [
+      [1280, true],
+      [390, false],
+    ]) {
+      await visit(
+        "/migrate/redlock",
+        async (page) => expect(await isSideBySide(page)).toBe(expected),
+        { viewport: { width, height: 900 } },
+      );
+    }
   });
 
   test("dark mode, of the page and of its pictures", async () => {

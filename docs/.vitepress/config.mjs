@@ -9,7 +9,6 @@ import { SECTIONS } from "../../scripts/docs/navigation.mjs";
 import { describeProject } from "../../scripts/docs/repository.mjs";
 import { root } from "../../scripts/lib/run.mjs";
 
-const project = describeProject();
 const title = "SyncGuard";
 const description =
   "Distributed locks with fencing tokens for Node.js: on Redis, PostgreSQL, Firestore, SQLite and memory.";
@@ -32,7 +31,11 @@ const regenerate = {
   },
 };
 
-export default defineConfig({
+/**
+ * Returns the configuration of the site of a project.
+ * @param {import("../../scripts/docs/repository.mjs").Project} project
+ */
+export const configOf = (project) => ({
   lang: "en",
   title,
   description,
@@ -99,10 +102,23 @@ export default defineConfig({
       options: {
         detailedView: true,
         miniSearch: {
+          options: {
+            // "Next.js" is also found as "nextjs".
+            tokenize: (text) => [
+              ...text.split(/[\n\r\p{Z}\p{P}]+/u),
+              ...(text.match(/[\p{L}\p{N}]+(?:[.-][\p{L}\p{N}]+)+/gu) ?? []).map((word) =>
+                word.replace(/[.-]/g, ""),
+              ),
+            ],
+          },
           searchOptions: {
             // People look for a task before they look for a decision or a requirement.
             boostDocument: (id) =>
-              /\/(start|guides)\//.test(id) ? 3 : /\/(adr|conformance|about)/.test(id) ? 0.3 : 1,
+              /\/(start|guides|deploy|integrations)\//.test(id)
+                ? 3
+                : /\/(adr|conformance|about)/.test(id)
+                  ? 0.3
+                  : 1,
           },
         },
       },
@@ -123,3 +139,5 @@ export default defineConfig({
     footer: { message: "MIT License" },
   },
 });
+
+export default defineConfig(configOf(describeProject()));

@@ -29,11 +29,15 @@ const COLORS = {
 
 /** Runs a command in a terminal, and returns what it printed, with times in milliseconds. */
 async function record(command) {
-  const terminal = spawn("script", ["--quiet", "--flush", "--return", "--command", command, "/dev/null"], {
-    cwd: root,
-    stdio: ["ignore", "pipe", "inherit"],
-    env: { ...process.env, TERM: "dumb", COLUMNS: String(COLUMNS) },
-  });
+  const terminal = spawn(
+    "script",
+    ["--quiet", "--flush", "--return", "--command", command, "/dev/null"],
+    {
+      cwd: root,
+      stdio: ["ignore", "pipe", "inherit"],
+      env: { ...process.env, TERM: "dumb", COLUMNS: String(COLUMNS) },
+    },
+  );
   const begin = performance.now();
   const chunks = [];
   terminal.stdout.setEncoding("utf8");
