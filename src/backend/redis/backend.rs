@@ -20,7 +20,7 @@ use crate::backend::{
 };
 use crate::error::{Error, Result};
 use crate::foreign::Foreign;
-use crate::lock::{HolderLabel, Key, LockId, Ttl};
+use crate::lock::{Access, HolderLabel, Key, LockId, Ttl};
 use crate::net::event_loop::EventLoop;
 
 const DEFAULT_PREFIX: &str = "syncguard";
@@ -76,6 +76,12 @@ impl RedisBackend {
         }
     }
 
+    /// Returns a lockId for a record that nobody holds alone.
+    fn unheld_lock_id(&self, key: &Key) -> LockId {
+        let lock_id = LockId::generate();
+        self.capabilities().lock_id_for(key, lock_id)
+    }
+
     /// Runs a script on the server that has this shard, and returns its answer.
     pub(super) async fn run(
         &self,
@@ -107,6 +113,7 @@ impl Backend for RedisBackend {
         Capabilities {
             // The requests of one thread share a connection. Nothing is known about a user's client.
             keeps_order: self.connections().is_some(),
+            supports_sharing: true,
             lock_id_bits: self.layout.lock_id_bits(),
             ..Capabilities::default()
         }
@@ -122,15 +129,39 @@ impl Backend for RedisBackend {
         let Names { lock, index, fence } = space.names(&request.key, request.lock_id)?;
         let (lock_id, key) = (request.lock_id.as_str(), request.key.as_str());
         let label = request.label.as_ref().map_or("", HolderLabel::as_str);
-        let mut digits = itoa::Buffer::new();
+        let (mut digits, mut more_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
         let ttl_ms = digits.format(request.ttl.ms());
         let keys = [lock.as_str(), &index, &fence];
-        let args = [lock_id, ttl_ms, TOLERANCE_MS, &lock, key, label];
-        // The label is not among the documented arguments, so a client only gets it if there is one.
-        let has_label = self.connections().is_some() || !label.is_empty();
-        let args = &args[..if has_label { 6 } else { 5 }];
-        let reply = self.run(shard, &scripts::ACQUIRE, &keys, args).await?;
+        let mut args = [lock_id, ttl_ms, TOLERANCE_MS, &lock, key, label, "", ""];
+        let record;
+        let (script, count) = match (request.access, &request.mark) {
+            (Access::Exclusive, None) => {
+                // The label is not among the documented arguments, so a client only gets it if there is
+                // one.
+                let has_label = self.connections().is_some() || !label.is_empty();
+                (&scripts::ACQUIRE, if has_label { 6 } else { 5 })
+            }
+            (Access::Exclusive, Some(mark)) => {
+                args[6] = mark.as_str();
+                (&scripts::ACQUIRE_MARKING, 7)
+            }
+            (Access::Shared { limit }, _) => {
+                record = self.unheld_lock_id(&request.key);
+                args[6] = more_digits.format(limit);
+                args[7] = record.as_str();
+                (&scripts::SHARE, 8)
+            }
+        };
+        let reply = self.run(shard, script, &keys, &args[..count]).await?;
         reply::acquired(reply)
+    }
+
+    async fn unmark(&self, key: &Key, mark: LockId) -> Result<()> {
+        let (shard, space) = self.layout.of_key(key);
+        let keys = [&*space.lock_key(key)?];
+        let args = [mark.as_str()];
+        let reply = self.run(shard, &scripts::UNMARK, &keys, &args).await?;
+        reply::yes_or_no(reply).map(drop)
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseOutcome> {
@@ -198,7 +229,13 @@ impl Backend for RedisBackend {
         let args = [cursor, &space.fence_start(), &limit.to_string()];
         let keys = [space.start()];
         let reply = self.run(shard, &scripts::LIST, &keys, &args).await?;
-        let page = reply::page(reply, space)?;
+        let reply::Listed { mut page, unread } = reply::page(reply, space)?;
+        for name in unread {
+            let lock = [space.start(), &name].concat();
+            let keys = [lock.as_str()];
+            let reply = self.run(shard, &scripts::READ_SHARED, &keys, &[]).await?;
+            page.locks.append(&mut reply::holders(reply, space, &name)?);
+        }
         let next = match page.next {
             Some(cursor) => Some(format!("{shard}:{cursor}")),
             None if shard + 1 < shards.len() => Some(format!("{}:0", shard + 1)),

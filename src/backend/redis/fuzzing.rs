@@ -6,7 +6,7 @@ use super::config::{Node, RedisConfig};
 use super::connection::resp;
 use super::format::keys::Keyspace;
 use super::format::layout::Layout;
-use super::format::reply;
+use super::format::{record, reply};
 use super::servers::cluster::Cluster;
 use super::servers::topology::Nat;
 use super::{ClientConfig, error, report};
@@ -38,7 +38,16 @@ pub fn found(value: Value) -> Result<Option<LockRecord>> {
 }
 
 pub fn page(value: Value, prefix: &str) -> Result<Page> {
-    reply::page(value, &Keyspace::new(prefix, "")?)
+    Ok(reply::page(value, &Keyspace::new(prefix, "")?)?.page)
+}
+
+pub fn holders(value: Value, prefix: &str, name: &str) -> Result<Vec<LockRecord>> {
+    reply::holders(value, &Keyspace::new(prefix, "")?, name)
+}
+
+/// Reads what a watch reads of a key.
+pub fn generation(stored: &[u8]) {
+    record::generation(stored);
 }
 
 pub fn yes_or_no(value: Value) -> Result<bool> {

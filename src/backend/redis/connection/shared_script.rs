@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::resp;
 use crate::backend::redis::error;
-use crate::backend::redis::format::scripts::{ACQUIRE, Call, RELEASE, Script, TOGETHER};
+use crate::backend::redis::format::scripts::{ACQUIRE, Call, RELEASE, SHARE, Script, TOGETHER};
 use crate::error::Result;
 
 /// The limit of requests that share a script. The server does nothing else while it runs one.
@@ -20,7 +20,7 @@ pub(super) struct SharedScript {
     /// The script of the first call.
     script: Option<&'static Script>,
     keys: Values,
-    /// The arguments of each call follow the number of its keys.
+    /// The arguments of each call follow the number of its keys, or the name of [`SHARE`].
     args: Values,
     /// The number of bytes in `args` that precede the arguments of the first call.
     start: usize,
@@ -48,13 +48,18 @@ impl Values {
 impl SharedScript {
     /// Returns whether a call can share a script with others.
     pub(super) fn takes(call: &Call<'_>) -> bool {
-        ptr::eq(call.script, &*ACQUIRE) || ptr::eq(call.script, &*RELEASE)
+        let scripts = [&*ACQUIRE, &*RELEASE, &*SHARE];
+        scripts.iter().any(|script| ptr::eq(call.script, *script))
     }
 
     /// Adds a call that it [`takes`](Self::takes).
     pub(super) fn add(&mut self, call: &Call<'_>) {
-        self.args.count += 1;
-        resp::write_number(&mut self.args.bytes, call.keys.len());
+        if ptr::eq(call.script, &*SHARE) {
+            self.args.add(SHARE.name);
+        } else {
+            self.args.count += 1;
+            resp::write_number(&mut self.args.bytes, call.keys.len());
+        }
         if self.calls == 0 {
             self.script = Some(call.script);
             self.start = self.args.bytes.len();

@@ -3,28 +3,28 @@
 use std::time::Duration;
 
 use redis::{FromRedisValue, Value};
-use serde::Deserialize;
 
 use super::keys::Keyspace;
+use super::record;
 use crate::backend::redis::error;
 use crate::backend::{
     AcquireOutcome, ExtendOutcome, Holder, LockRecord, Miss, Page, ReleaseOutcome,
 };
 use crate::error::{Error, Result};
 use crate::lock::ttl::MAX_TTL_MS;
-use crate::lock::{Fence, HolderLabel, LockId};
+use crate::lock::{Fence, HolderLabel, Share};
 
 /// Reads the answer to an acquire.
 pub(crate) fn acquired(reply: Value) -> Result<AcquireOutcome> {
     let outcome = match fields(&reply) {
         [] if number(&reply) == Some(0) => Ok(AcquireOutcome::Locked(None)),
-        [decision, left_ms, expires_at_ms, label @ ..]
-            if number(decision) == Some(0) && label.len() <= 1 =>
+        [decision, left_ms, expires_at_ms, more @ ..]
+            if number(decision) == Some(0) && more.len() <= 2 =>
         {
-            locked(left_ms, expires_at_ms, label.first())
+            locked(left_ms, expires_at_ms, more)
         }
-        [decision, fence, expires_at_ms] if number(decision) == Some(1) => {
-            granted(fence, expires_at_ms)
+        [decision, fence, expires_at_ms, share @ ..] if number(decision) == Some(1) => {
+            granted(fence, expires_at_ms, share)
         }
         _ => Err(error::unexpected_reply()),
     };
@@ -32,22 +32,31 @@ pub(crate) fn acquired(reply: Value) -> Result<AcquireOutcome> {
     outcome.map_err(Error::outcome_unknown)
 }
 
-fn granted(fence: &Value, expires_at_ms: &Value) -> Result<AcquireOutcome> {
+fn granted(fence: &Value, expires_at_ms: &Value, share: &[Value]) -> Result<AcquireOutcome> {
     let expires_at_ms = u64::try_from(integer(expires_at_ms)?);
+    let share = match share {
+        [] => None,
+        [slot, holders] => Some(Share {
+            slot: count(slot)?,
+            holders: count(holders)?,
+        }),
+        _ => return Err(error::unexpected_reply()),
+    };
     Ok(AcquireOutcome::Acquired {
         fence: Fence::parse(&read::<String>(fence.clone())?)?,
         expires_at_ms: expires_at_ms.map_err(|_| error::unexpected_reply())?,
-        share: None,
+        share,
     })
 }
 
-fn locked(left_ms: &Value, expires_at_ms: &Value, label: Option<&Value>) -> Result<AcquireOutcome> {
-    let label: Option<String> = label.and_then(|label| read(label.clone()).ok());
+/// Reads a refusal. `more` is the holder's label, and whether the key is shared, if the answer says so.
+fn locked(left_ms: &Value, expires_at_ms: &Value, more: &[Value]) -> Result<AcquireOutcome> {
+    let label: Option<String> = more.first().and_then(|label| read(label.clone()).ok());
     Ok(AcquireOutcome::Locked(Some(Holder {
         free_in: Duration::from_millis(integer(left_ms)?.unsigned_abs().min(MAX_TTL_MS)),
         // Other programs may have stored any number here.
         expires_at_ms: integer(expires_at_ms)?.unsigned_abs(),
-        is_shared: false,
+        is_shared: more.get(1).and_then(number) == Some(1),
         label: label.and_then(|label| HolderLabel::from_stored(&label)),
     })))
 }
@@ -86,64 +95,81 @@ pub(crate) fn yes_or_no(reply: Value) -> Result<bool> {
     }
 }
 
-/// The stored JSON of a lock. Other programs may have added fields.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Stored {
-    lock_id: String,
-    expires_at_ms: f64,
-    acquired_at_ms: f64,
-    key: String,
-    fence: String,
-    /// Other programs may have stored any value here.
-    #[serde(default)]
-    holder_label: serde_json::Value,
-}
-
+/// Reads the answer to a lookup: a lock, or one of several holders and their number.
 pub(crate) fn found(reply: Value) -> Result<Option<LockRecord>> {
-    let Some(json) = read::<Option<Vec<u8>>>(reply)? else {
-        return Ok(None);
+    let (json, holders) = match fields(&reply) {
+        [json, holders] => (read::<Vec<u8>>(json.clone())?, Some(count(holders)?)),
+        _ => match read::<Option<Vec<u8>>>(reply)? {
+            Some(json) => (json, None),
+            None => return Ok(None),
+        },
     };
-    record(&json).map(Some)
+    let mut locks = record::locks(&json, holders)?.into_iter();
+    match (locks.next(), locks.next()) {
+        (Some(lock), None) => Ok(Some(lock)),
+        _ => Err(error::unexpected_reply()),
+    }
 }
 
-fn record(json: &[u8]) -> Result<LockRecord> {
-    let not_a_lock = || {
-        Error::internal(
-            "The value under this key is not a lock: something else writes under keyPrefix",
-        )
-    };
-    let stored: Stored = serde_json::from_slice(json).map_err(|_| not_a_lock())?;
-    Ok(LockRecord {
-        lock_id: LockId::parse(&stored.lock_id).map_err(|_| not_a_lock())?,
-        key: stored.key,
-        // The conversion rounds, and limits what does not fit.
-        expires_at_ms: stored.expires_at_ms as u64,
-        acquired_at_ms: stored.acquired_at_ms as u64,
-        fence: Fence::parse(&stored.fence)?,
-        label: stored
-            .holder_label
-            .as_str()
-            .and_then(HolderLabel::from_stored),
-        share: None,
-    })
+/// A page of the list of a shard.
+pub(crate) struct Listed {
+    pub(crate) page: Page,
+    /// The names of shared records that are too long for a page.
+    pub(crate) unread: Vec<String>,
 }
 
 /// Reads a page of the list of a shard. Skips what was stored under a lock's name and is none.
-pub(crate) fn page(reply: Value, space: &Keyspace) -> Result<Page> {
+pub(crate) fn page(reply: Value, space: &Keyspace) -> Result<Listed> {
     let (next, mut values) = scanned(reply)?;
-    let mut locks = Vec::new();
+    let now_ms = values.next().and_then(|now| digits(&now));
+    let now_ms = now_ms.ok_or_else(error::unexpected_reply)?;
+    let (mut locks, mut unread) = (Vec::new(), Vec::new());
     while let (Some(name), Some(stored)) = (values.next(), values.next()) {
-        if let Ok(lock) = record(&stored)
-            && str::from_utf8(&name).is_ok_and(|name| space.is_name_of(name, &lock.key))
-        {
-            locks.push(lock);
+        let Ok(name) = String::from_utf8(name) else {
+            continue;
+        };
+        match live_locks(&stored, now_ms) {
+            Ok(mut live) if is_lock_of(space, &name, &live) => locks.append(&mut live),
+            Ok(_) => {}
+            Err(_) if record::is_shared(&stored) => unread.push(name),
+            Err(_) => {}
         }
     }
-    Ok(Page {
-        locks,
-        next: (next != "0").then_some(next),
+    let next = (next != "0").then_some(next);
+    let page = Page { locks, next };
+    Ok(Listed { page, unread })
+}
+
+/// Reads a shared record that was too long for a page. Empty if it is gone, or is none.
+pub(crate) fn holders(reply: Value, space: &Keyspace, name: &str) -> Result<Vec<LockRecord>> {
+    let Some((now_ms, stored)) = read::<Option<(Vec<u8>, Vec<u8>)>>(reply)? else {
+        return Ok(Vec::new());
+    };
+    let now_ms = digits(&now_ms).ok_or_else(error::unexpected_reply)?;
+    let live = live_locks(&stored, now_ms).unwrap_or_default();
+    Ok(if is_lock_of(space, name, &live) {
+        live
+    } else {
+        Vec::new()
     })
+}
+
+/// Reads the locks in stored data. The script has checked that an exclusive one is live.
+fn live_locks(stored: &[u8], now_ms: u64) -> Result<Vec<LockRecord>> {
+    let mut locks = record::locks(stored, None)?;
+    locks.retain(|lock| lock.share.is_none() || lock.expires_at_ms > now_ms);
+    let live = u32::try_from(locks.len()).unwrap_or(u32::MAX);
+    for share in locks.iter_mut().filter_map(|lock| lock.share.as_mut()) {
+        share.holders = live;
+    }
+    Ok(locks)
+}
+
+/// Returns whether the locks, which have the same key, are stored under its name.
+fn is_lock_of(space: &Keyspace, name: &str, locks: &[LockRecord]) -> bool {
+    locks
+        .first()
+        .is_some_and(|lock| space.is_name_of(name, &lock.key))
 }
 
 /// Returns the next cursor, and the prefixes that were found. A prefix that is no text cannot be ours.
@@ -170,6 +196,14 @@ fn fields(reply: &Value) -> &[Value] {
 
 fn integer(value: &Value) -> Result<i64> {
     number(value).ok_or_else(error::unexpected_reply)
+}
+
+fn count(value: &Value) -> Result<u32> {
+    u32::try_from(integer(value)?).map_err(|_| error::unexpected_reply())
+}
+
+fn digits(text: &[u8]) -> Option<u64> {
+    str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// Returns a number. Some clients turn all numbers into texts.

@@ -32,14 +32,23 @@ macro_rules! script {
 type Static = LazyLock<Script>;
 
 pub(crate) static ACQUIRE: Static = script!("acquire": "acquire", "acquire_one");
-pub(crate) static RELEASE: Static = script!("release": "release", "release_one");
-/// Any number of calls of [`ACQUIRE`] and [`RELEASE`].
-pub(crate) static TOGETHER: Static = script!("together": "acquire", "release", "together");
-pub(crate) static EXTEND: Static = script!("extend": "extend");
-pub(crate) static LOOKUP: Static = script!("lookup": "lookup");
-pub(crate) static IS_LOCKED: Static = script!("isLocked": "remove", "is_locked");
-pub(crate) static FORCE_RELEASE: Static = script!("forceRelease": "remove", "force_release");
+/// Like [`ACQUIRE`], for a waiter that leaves its mark if the key is shared.
+pub(crate) static ACQUIRE_MARKING: Static =
+    script!("acquireMarking": "shared", "acquire", "acquire_marking");
+/// Acquires a share of a key.
+pub(crate) static SHARE: Static = script!("share": "shared", "acquire", "share", "share_one");
+pub(crate) static UNMARK: Static = script!("unmark": "shared", "unmark");
+pub(crate) static RELEASE: Static = script!("release": "shared", "release", "release_one");
+/// Any number of calls of [`ACQUIRE`], [`SHARE`] and [`RELEASE`].
+pub(crate) static TOGETHER: Static =
+    script!("together": "shared", "acquire", "share", "release", "together");
+pub(crate) static EXTEND: Static = script!("extend": "shared", "extend");
+pub(crate) static LOOKUP: Static = script!("lookup": "shared", "lookup");
+pub(crate) static IS_LOCKED: Static = script!("isLocked": "shared", "remove", "is_locked");
+pub(crate) static FORCE_RELEASE: Static =
+    script!("forceRelease": "shared", "remove", "force_release");
 pub(crate) static LIST: Static = script!("list": "list");
+pub(crate) static READ_SHARED: Static = script!("readShared": "read_shared");
 pub(crate) static PREFIXES: Static = script!("prefixes": "prefixes");
 pub(crate) static INFO: Static = script!("info": "info");
 
@@ -54,6 +63,7 @@ pub(crate) struct Call<'a> {
 mod tests {
     use super::*;
     use crate::lock::fence::FENCE_MAX;
+    use crate::lock::share::MARK_LEASE_MS;
     use crate::lock::time::TIME_TOLERANCE_MS;
 
     #[test]
@@ -63,5 +73,7 @@ mod tests {
         assert_eq!(TOLERANCE_MS, TIME_TOLERANCE_MS.to_string());
         let limit = format!("number > {FENCE_MAX} ");
         assert!(ACQUIRE.text.contains(&limit));
+        let lease = format!("local MARK_LEASE_MS = {MARK_LEASE_MS}\n");
+        assert!(ACQUIRE_MARKING.text.contains(&lease));
     }
 }

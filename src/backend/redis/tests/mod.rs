@@ -7,6 +7,7 @@ mod looking_around;
 mod memory_limit;
 mod operations;
 mod server;
+mod sharing;
 mod tls;
 mod together;
 mod watch;

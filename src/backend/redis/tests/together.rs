@@ -12,6 +12,7 @@ use crate::backend::redis::connection::resp;
 use crate::backend::redis::format::reply;
 use crate::backend::redis::format::scripts;
 use crate::backend::{AcquireRequest, Backend, LookupQuery, ReleaseOutcome};
+use crate::lock::{Access, LockId};
 
 /// The keys and the arguments of a call.
 pub(super) type Parts = (Vec<String>, Vec<String>);
@@ -22,6 +23,16 @@ pub(super) fn acquire_of(request: &AcquireRequest) -> Parts {
     let fence = format!("syncguard:fence:{lock}");
     let args = [lock_id, "30000", "1000", &lock, key, ""].map(str::to_owned);
     (vec![lock, index_of(request), fence], args.into())
+}
+
+/// Returns an acquire of a share. `request` must be one.
+pub(super) fn share_of(request: &AcquireRequest) -> Parts {
+    let Access::Shared { limit } = request.access else {
+        panic!("not a share")
+    };
+    let (keys, mut args) = acquire_of(request);
+    args.extend([limit.to_string(), LockId::generate().as_str().to_owned()]);
+    (keys, args)
 }
 
 /// Returns a release with the name of the lock, or by the index alone.
@@ -44,7 +55,13 @@ pub(super) fn together(server: &Server, calls: &[Parts]) -> Vec<Value> {
     command.arg(scripts::TOGETHER.text).arg(keys.len());
     command.arg(keys);
     for (keys, args) in calls {
-        command.arg(keys.len()).arg(args);
+        let is_share = args.len() == 8;
+        let kind = if is_share {
+            "share".to_owned()
+        } else {
+            keys.len().to_string()
+        };
+        command.arg(kind).arg(args);
     }
     let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     stream.write_all(&command.get_packed_command()).unwrap();

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::backend::redis::format::record::Generation;
 use crate::backend::watch::{Changes, Registry, WakeUp};
 
 pub(super) type WatchedKey = Arc<[u8]>;
@@ -21,6 +22,8 @@ pub(super) struct WatchedKeys {
 #[derive(Default)]
 struct State {
     known: Known,
+    /// The shared record that the last read found.
+    shared: Option<Generation>,
     /// Whether the connection was lost since the last read. A change may have been missed then, so the
     /// next read wakes all watches, whatever it finds.
     may_have_missed: bool,
@@ -33,7 +36,16 @@ enum Known {
     /// The number of the read that is in progress.
     BeingRead(u64),
     Locked,
+    Shared,
     Free,
+}
+
+/// What a read found.
+pub(super) enum Found {
+    Free,
+    Locked,
+    /// Several may hold the key, so there may be room for another one.
+    Shared(Generation),
 }
 
 /// One read of a key.
@@ -49,7 +61,7 @@ impl WatchedKeys {
             Known::Nothing => {
                 self.unknown.insert(Arc::clone(key));
             }
-            Known::Free => changes.mark_changed(),
+            Known::Free | Known::Shared => changes.mark_changed(),
             Known::BeingRead(_) | Known::Locked => {}
         }
         Some(changes)
@@ -85,14 +97,25 @@ impl WatchedKeys {
     }
 
     /// Notes what a read found. Returns a wake-up if waiters should try.
-    pub(super) fn finish_read(&mut self, read: &KeyRead, is_free: bool) -> Option<WakeUp> {
+    pub(super) fn finish_read(&mut self, read: &KeyRead, found: Found) -> Option<WakeUp> {
         let state = self.registry.state_of(&read.key)?;
         if state.known == Known::BeingRead(read.number) {
-            state.known = if is_free { Known::Free } else { Known::Locked };
+            state.known = match found {
+                Found::Free => Known::Free,
+                Found::Locked => Known::Locked,
+                Found::Shared(_) => Known::Shared,
+            };
         }
-        // A key that was free wakes its watches even if it was invalidated since: when many processes
-        // compete for a key, it always was.
-        let has_news = is_free || state.may_have_missed;
+        let (has_room, shared) = match found {
+            // This wakes the watches even if the key was invalidated since: when many processes compete
+            // for a key, it always was.
+            Found::Free => (true, None),
+            Found::Locked => (false, None),
+            // A waiter that leaves a mark must not wake others, which would leave theirs.
+            Found::Shared(now) => (state.shared.as_ref() != Some(&now), Some(now)),
+        };
+        state.shared = shared;
+        let has_news = has_room || state.may_have_missed;
         state.may_have_missed = false;
         has_news.then(|| self.registry.wake_up(&read.key))?
     }
@@ -160,7 +183,11 @@ mod tests {
         }
 
         fn finish(&self, read: &KeyRead, is_free: bool) {
-            let wake_up = self.0.lock().finish_read(read, is_free);
+            self.finish_with(read, if is_free { Found::Free } else { Found::Locked });
+        }
+
+        fn finish_with(&self, read: &KeyRead, found: Found) {
+            let wake_up = self.0.lock().finish_read(read, found);
             if let Some(wake_up) = wake_up {
                 wake_up.send();
             }

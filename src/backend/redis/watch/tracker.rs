@@ -12,10 +12,11 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Shared;
-use super::keys::{KeyRead, WatchedKeys};
+use super::keys::{Found, KeyRead, WatchedKeys};
 use crate::backend::backoff::Backoff;
 use crate::backend::redis::connection::Connection;
 use crate::backend::redis::error;
+use crate::backend::redis::format::record;
 use crate::backend::redis::servers::server::Server;
 use crate::error::{Error, ErrorCode, Result};
 
@@ -108,10 +109,10 @@ async fn serve(shared: &Shared, connection: &Connection, mut pushes: Receiver<Pu
                 Err(RecvError::Closed) => return,
             },
             Some((read, answer)) = reads.next() => {
-                let Ok(is_free) = is_free(shared, answer) else {
+                let Ok(found) = found(shared, answer) else {
                     return;
                 };
-                let wake_up = shared.state.lock().keys.finish_read(&read, is_free);
+                let wake_up = shared.state.lock().keys.finish_read(&read, found);
                 if let Some(wake_up) = wake_up {
                     wake_up.send();
                 }
@@ -136,9 +137,9 @@ async fn get(connection: &Connection, read: KeyRead) -> (KeyRead, Result<Value>)
 }
 
 /// Returns an error if this server cannot tell whether the key is free.
-fn is_free(shared: &Shared, answer: Result<Value>) -> Result<bool> {
+fn found(shared: &Shared, answer: Result<Value>) -> Result<Found> {
     match answer? {
-        Value::Nil => Ok(true),
+        Value::Nil => Ok(Found::Free),
         Value::ServerError(refused) => {
             if error::code_of(&refused) == "MOVED" {
                 shared.route.note_move(&refused);
@@ -148,10 +149,14 @@ fn is_free(shared: &Shared, answer: Result<Value>) -> Result<bool> {
                 Err(error)
             } else {
                 // Let the waiter make an attempt: it gets the same error, and reports it.
-                Ok(true)
+                Ok(Found::Free)
             }
         }
-        _ => Ok(false),
+        Value::BulkString(stored) => Ok(match record::generation(&stored) {
+            Some(generation) => Found::Shared(generation),
+            None => Found::Locked,
+        }),
+        _ => Ok(Found::Locked),
     }
 }
 

@@ -11,8 +11,11 @@ if not stored then return 0 end
 local expires = read(stored)
 if not expires then return redis.error_reply(NOT_A_LOCK) end
 local now = now_ms()
-if expires > now - TOLERANCE_MS then return 1 end
-if KEYS[2] and now - expires > CLEANUP_GUARD_MS then
+local is_shared = string.find(stored, SHARED, 1, true)
+if expires > now - (is_shared and 0 or TOLERANCE_MS) then return 1 end
+local marked_until = is_shared and string.match(stored, '"mark":%["[^"]*",(%d+)%]')
+local needed_until = math.max(expires, tonumber(marked_until) or 0)
+if KEYS[2] and now - needed_until > CLEANUP_GUARD_MS then
   -- The answer does not depend on it. If it fails, a later call tries again.
   pcall(remove, KEYS[1], stored, KEYS[2])
 end

@@ -2,14 +2,15 @@
 -- other clients wait meanwhile. What it returns may be something else that only looks like a lock.
 -- KEYS: the start of the names in the shard
 -- ARGV: cursor, what follows that start in the names of fence counters, the number of locks wanted
--- Returns {the next cursor, name, stored data, name, stored data, …}. The cursor is 0 at the end. The
--- names lack the start.
+-- Returns {the next cursor, the server's time in ms, name, stored data, name, stored data, …}. The cursor
+-- is 0 at the end. The names lack the start. Of a shared record, some holders may have expired.
 
 -- The number of names in a batch, and of batches: most names of a server may not be ours.
 local BATCH, MAX_BATCHES = 100, 10
 local MAX_BYTES_OF_PAGE = 262144
 local MAX_KEY_BYTES = 512
--- Longer than the data of any lock. Longer data is cut off, and then is not a lock.
+-- Longer than the data of any lock. Longer data is cut off. It is not a lock, unless it is shared by many:
+-- then the caller reads it by itself.
 local MAX_BYTES = 4096
 
 local function is_lock(name)
@@ -19,7 +20,7 @@ local function is_lock(name)
 end
 
 local pattern = string.gsub(KEYS[1], '[*?%[\\]', '\\%0') .. '*'
-local found, bytes, limit = {ARGV[1]}, 0, tonumber(ARGV[3])
+local found, bytes, limit = {ARGV[1], string.format('%.0f', now_ms())}, 0, tonumber(ARGV[3])
 local oldest = now_ms() - TOLERANCE_MS
 for _ = 1, MAX_BATCHES do
   local page = redis.call('SCAN', found[1], 'MATCH', pattern, 'COUNT', BATCH)

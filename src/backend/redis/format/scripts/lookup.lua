@@ -1,9 +1,11 @@
--- Finds a live lock by its lockId, through the index, or by its key if the lockId is empty.
+-- Finds a live lock by its lockId, through the index, or by its key if the lockId is empty. Of several
+-- holders that share the key, the one that expires last.
 -- KEYS: lock, or index
 -- ARGV: lockId, toleranceMs
--- Returns the stored data, or nil.
+-- Returns the stored data, or nil. If the key is shared, returns {the data with only this holder, the
+-- number of holders}.
 
--- Longer than the data of any lock, and too long to send.
+-- Longer than the data of any lock that is not shared, and too long to send.
 local MAX_BYTES = 65536
 
 local lock_id = ARGV[1] ~= '' and ARGV[1] or nil
@@ -14,6 +16,24 @@ if lock_id then
 end
 local stored = redis.call('GET', lock_key)
 if not stored then return nil end
+
+local shared = string.find(stored, SHARED, 1, true) and shared_records()
+local record = shared and shared.read(stored)
+if record then
+  local now = now_ms()
+  local live, expiries, last = shared.live(record.holders, now)
+  if not live then return redis.error_reply(NOT_A_LOCK) end
+  local start, stop
+  if lock_id then
+    start, stop = shared.find(live, lock_id)
+  else
+    start, stop = string.find(live, string.format('%%["[^"]+",%.0f,[^%%]]*%%],', last))
+  end
+  if not start then return nil end
+  record.holders = string.sub(live, start, stop)
+  return {shared.text(record, now), #expiries}
+end
+
 local expires, owned = read(stored, lock_id)
 if not expires or #stored > MAX_BYTES then return redis.error_reply(NOT_A_LOCK) end
 if not owned then return nil end

@@ -31,3 +31,6 @@ end
 
 local NOT_A_LOCK = 'SGDATA not a lock'
 
+-- A shared record contains this, and no other record of ours does. See shared.lua.
+local SHARED = '"holders":['
+
