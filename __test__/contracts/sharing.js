@@ -300,12 +300,12 @@ export function sharing(t) {
         const key = t.key();
         const reader = await hold(backend, { key, mode: "shared" });
         const aborter = new AbortController();
-        const aborted = hold(backend, { key, signal: aborter.signal });
-        const late = hold(backend, { key, acquisition: { timeoutMs: 100 } });
+        const aborted = rejection(hold(backend, { key, signal: aborter.signal }));
+        const late = rejection(hold(backend, { key, acquisition: { timeoutMs: 100 } }));
         await sleep(50);
         aborter.abort();
-        expect((await rejection(aborted)).code).toBe("Aborted");
-        expect((await rejection(late)).code).toBe("AcquisitionTimeout");
+        expect((await aborted).code).toBe("Aborted");
+        expect((await late).code).toBe("AcquisitionTimeout");
         // The writers are gone, so readers may come again.
         const next = scope(
           await hold(backend, {

@@ -33,6 +33,10 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(page) = redis_backend::page(reply(), PREFIX) {
         page.locks.iter().for_each(check);
     }
+    if let Ok(holders) = redis_backend::holders(reply(), PREFIX, "k") {
+        holders.iter().for_each(check);
+    }
+    redis_backend::generation(data);
     let text = redis_backend::text(reply()).unwrap_or_default();
     let _ = redis_backend::cluster(reply(), &text);
     for finding in redis_backend::findings(text.clone()) {

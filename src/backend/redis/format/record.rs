@@ -121,3 +121,111 @@ pub(crate) fn generation(stored: &[u8]) -> Option<Generation> {
         freed: freed.strip_suffix(',')?.parse().ok()?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
+    const OTHER: &str = "BBBBBBBBBBBBBBBBBBBBBB";
+
+    fn json(more: &str) -> String {
+        format!(
+            r#"{{"lockId":"{ID}","expiresAtMs":9,"acquiredAtMs":1,"key":"k","fence":"000000000000007"{more}}}"#
+        )
+    }
+
+    #[test]
+    fn a_shared_record_is_a_lock_for_each_holder() {
+        let stored = json(&format!(
+            r#","mark":["x",5],"freed":3,"holders":[["{OTHER}",8,1,2,6,"a\u005b\"b\""],["{ID}",1.2e1,0,3,7,""]]"#
+        ));
+        let found = locks(stored.as_bytes(), None).unwrap();
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].lock_id.as_str(), OTHER);
+        assert_eq!((found[0].expires_at_ms, found[0].acquired_at_ms), (8, 2));
+        assert_eq!(found[0].fence.value(), 6);
+        let label = found[0].label.as_ref().map(HolderLabel::as_str);
+        assert_eq!(label, Some(r#"a["b""#));
+        assert_eq!(
+            found[0].share,
+            Some(Share {
+                slot: 1,
+                holders: 2
+            })
+        );
+        assert_eq!((found[1].expires_at_ms, &found[1].label), (12, &None));
+        let counted = locks(stored.as_bytes(), Some(9)).unwrap();
+        assert_eq!(
+            counted[1].share,
+            Some(Share {
+                slot: 0,
+                holders: 9
+            })
+        );
+        assert!(
+            locks(json(r#","freed":0,"holders":[]"#).as_bytes(), None)
+                .unwrap()
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn another_field_of_that_name_is_none_of_ours() {
+        for holders in [
+            "null",
+            "1",
+            r#""x""#,
+            "{}",
+            "[1]",
+            r#"[["x"]]"#,
+            "[[1,2,3,4,5,6]]",
+        ] {
+            let stored = json(&format!(r#","holders":{holders}"#));
+            let found = locks(stored.as_bytes(), None).unwrap();
+            assert_eq!(found.len(), 1, "{holders}");
+            assert_eq!(found[0].share, None);
+            assert_eq!(generation(stored.as_bytes()), None);
+        }
+    }
+
+    #[test]
+    fn holders_that_cannot_be_ours_are_refused() {
+        for holder in [
+            r#"["short",8,1,2,6,""]"#.to_owned(),
+            format!(r#"["{ID}",8,1,2,900000000000001,""]"#),
+        ] {
+            let stored = json(&format!(r#","holders":[{holder}]"#));
+            assert!(locks(stored.as_bytes(), None).is_err(), "{holder}");
+        }
+    }
+
+    #[test]
+    fn a_generation_ends_when_a_holder_or_a_mark_leaves() {
+        let of = |more: &str| generation(json(more).as_bytes());
+        let first = of(r#","freed":1,"holders":[["a",1,0,1,1,""]]"#);
+        assert!(first.is_some());
+        assert_eq!(first, of(r#","mark":["x",5],"freed":1,"holders":[]"#));
+        assert_ne!(first, of(r#","freed":2,"holders":[]"#));
+        let replaced = json(r#","freed":1,"holders":[]"#).replace(ID, OTHER);
+        assert_ne!(first, generation(replaced.as_bytes()));
+        // A record that is cut off has one, and so can be recognised.
+        let long = json(&format!(r#","freed":1,"holders":[{}]"#, " ".repeat(9000)));
+        assert_eq!(first, generation(&long.as_bytes()[..300]));
+        assert!(is_shared(&long.as_bytes()[..300]));
+        for exclusive in ["", r#","holders":5"#, r#","freed":1"#] {
+            assert_eq!(of(exclusive), None);
+        }
+        for damaged in [
+            r#","freed":-1,"holders":["#,
+            r#","freed":1 ,"holders":["#,
+            r#","holders":["#,
+        ] {
+            assert_eq!(of(damaged), None);
+        }
+        assert_eq!(generation(b"\xff\"freed\":1,\"holders\":["), None);
+        // A key cannot forge it.
+        let forged = json("").replace("\"k\"", r#""\"freed\":1,\"holders\":[""#);
+        assert_eq!(generation(forged.as_bytes()), None);
+    }
+}

@@ -246,7 +246,16 @@ mod tests {
                 Value::Int(2),
                 Value::Int(3),
                 fence(),
+                Value::Int(1),
+                Value::Int(1),
+            ]),
+            Value::Array(vec![Value::Int(1), fence(), Value::Int(3), Value::Int(0)]),
+            Value::Array(vec![
+                Value::Int(1),
                 fence(),
+                Value::Int(3),
+                Value::Int(-1),
+                Value::Int(1),
             ]),
             Value::Array(vec![Value::Int(1), Value::Int(7), Value::Int(3)]),
             Value::Array(vec![Value::Int(1), fence(), Value::Nil]),
@@ -254,6 +263,10 @@ mod tests {
         ] {
             let error = acquired(no_grant).unwrap_err();
             assert!(error.outcome_unknown);
+        }
+        let no_list = ["0", "k"].map(|text| Value::BulkString(text.into()));
+        for nonsense in [nonsense(), Value::Array(no_list.into())] {
+            assert!(page(nonsense, &Keyspace::new("p", "").unwrap()).is_err());
         }
         for nonsense in [nonsense(), Value::Nil, Value::Int(2), Value::Array(vec![])] {
             assert!(released(nonsense.clone()).is_err());
@@ -264,6 +277,85 @@ mod tests {
         assert!(extended(Value::Array(vec![Value::Int(0), Value::Int(5)])).is_err());
         assert!(found(Value::BulkString(b"{}".to_vec())).is_err());
         assert!(found(Value::Int(1)).is_err());
+    }
+
+    #[test]
+    fn a_share_has_a_slot_and_the_number_of_holders() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let grant = |slot, holders| {
+            let parts = [
+                Value::Int(1),
+                text("000000000000007"),
+                Value::Int(9),
+                slot,
+                holders,
+            ];
+            match acquired(Value::Array(parts.into())).unwrap() {
+                AcquireOutcome::Acquired { share, .. } => share,
+                other => panic!("{other:?}"),
+            }
+        };
+        let share = Some(Share {
+            slot: 2,
+            holders: 3,
+        });
+        assert_eq!(grant(Value::Int(2), Value::Int(3)), share);
+        assert_eq!(grant(text("2"), text("3")), share);
+
+        let refused = [0, 5, 7].map(Value::Int).into_iter();
+        let refused = refused.chain([text(""), Value::Int(1)]).collect();
+        let holder = Holder {
+            free_in: Duration::from_millis(5),
+            expires_at_ms: 7,
+            is_shared: true,
+            label: None,
+        };
+        let locked = acquired(Value::Array(refused)).unwrap();
+        assert_eq!(locked, AcquireOutcome::Locked(Some(holder)));
+    }
+
+    #[test]
+    fn the_list_has_live_holders_only() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let id = |letter: &str| letter.repeat(22);
+        let stored = |key: &str| {
+            let (a, b) = (id("A"), id("B"));
+            format!(
+                r#"{{"lockId":"{a}","expiresAtMs":9,"acquiredAtMs":1,"key":"{key}","fence":"000000000000007","freed":0,"holders":[["{a}",5,0,1,6,""],["{b}",9,1,2,7,""]]}}"#
+            )
+        };
+        let space = Keyspace::new("p", "").unwrap();
+        let long = stored("long");
+        let long = &long[..long.len() - 20];
+        let reply = [
+            "0",
+            "5",
+            "k",
+            &stored("k"),
+            "copy",
+            &stored("k"),
+            "long",
+            long,
+        ]
+        .map(text);
+        let Listed { page, unread } = page(Value::Array(reply.into()), &space).unwrap();
+        let share = Some(Share {
+            slot: 1,
+            holders: 1,
+        });
+        assert_eq!(page.locks.len(), 1);
+        assert_eq!((page.locks[0].share, page.next), (share, None));
+        assert_eq!(unread, ["long"]);
+
+        let read = |now: &str, stored: &str| {
+            holders(Value::Array([now, stored].map(text).into()), &space, "k")
+        };
+        assert_eq!(read("4", &stored("k")).unwrap().len(), 2);
+        for (now, stored) in [("9", &*stored("k")), ("4", &stored("other")), ("4", "{}")] {
+            assert!(read(now, stored).unwrap().is_empty());
+        }
+        assert!(read("x", &stored("k")).is_err());
+        assert!(holders(Value::Nil, &space, "k").unwrap().is_empty());
     }
 
     #[test]

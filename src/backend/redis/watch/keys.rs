@@ -152,6 +152,7 @@ mod tests {
 
     use super::*;
     use crate::backend::Watch;
+    use crate::backend::redis::format::record;
     use crate::backend::watch::{KeyWatch, Watches};
 
     #[derive(Default)]
@@ -250,6 +251,39 @@ mod tests {
         let _watch = keys.watch();
         keys.finish(&early, false);
         assert_eq!(keys.0.lock().start_reads().len(), 1);
+    }
+
+    #[test]
+    fn a_shared_key_wakes_if_somebody_has_left_it() {
+        let generation = |freed: u32| {
+            let stored = format!(r#"{{"lockId":"a","freed":{freed},"holders":["#);
+            Found::Shared(record::generation(stored.as_bytes()).unwrap())
+        };
+        let keys = Arc::new(Keys::default());
+        let mut watch = keys.watch();
+        let changes = [
+            // There may be room for another holder.
+            (generation(0), true),
+            (generation(0), false),
+            (generation(1), true),
+            (Found::Locked, false),
+            (generation(1), true),
+            (Found::Free, true),
+            (generation(1), true),
+        ];
+        for (found, wakes) in changes {
+            let read = keys.only_read();
+            keys.finish_with(&read, found);
+            assert_eq!(is_woken(&mut watch), wakes);
+            keys.0.lock().invalidate(b"k");
+        }
+        keys.finish_with(&keys.only_read(), generation(1));
+        let mut late = KeyWatch::new(&keys, b"k".as_slice().into());
+        assert!(
+            is_woken(&mut late),
+            "the last change may be newer than its attempt"
+        );
+        assert!(!is_woken(&mut watch) && !is_woken(&mut late));
     }
 
     #[test]
