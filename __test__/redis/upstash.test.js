@@ -47,6 +47,21 @@ test.each([
   expect(await backend.lookup({ lockId })).toBeNull();
   expect(await held.release()).toEqual({ ok: false });
   expect(await lock(backend, ({ fence }) => fence, { key: "k" })).toBe("000000000000002");
+
+  const shares = [];
+  for (const slot of [0, 1]) {
+    const share = await backend.acquire({ key: "k", ttlMs: ttlMs - slot, concurrency: 2 });
+    expect(share).toMatchObject({ ok: true, slot });
+    shares.push(share);
+  }
+  expect(await backend.acquire({ key: "k", ttlMs, concurrency: 2 })).toMatchObject({ ok: false });
+  expect(await backend.lookup({ key: "k" })).toMatchObject({ slot: 0, holders: 2 });
+  const listed = await all(listLocks(backend));
+  expect(listed.map(({ slot }) => slot)).toEqual([0, 1]);
+  for (const share of shares) {
+    expect((await share.extend(ttlMs)).ok).toBe(true);
+    expect(await share.release()).toEqual({ ok: true });
+  }
 });
 
 test("keys and fences that look like JSON stay unchanged", async () => {

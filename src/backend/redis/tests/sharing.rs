@@ -473,7 +473,7 @@ async fn a_thousand_holders_share_a_key(via: Via) {
 }
 
 async fn there_is_a_limit_of_holders(via: Via) {
-    const MOST: usize = 4096;
+    const MOST: usize = 2000;
     let server = Server::start(&[]).await;
     let backend = via.backend(&server, "");
     let first = share("k", UNLIMITED, MINUTE);

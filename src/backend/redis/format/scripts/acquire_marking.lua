@@ -9,9 +9,9 @@ local is_shared = type(answer) == 'table' and answer[1] == 0 and answer[5]
 local shared = is_shared and shared_records()
 local record = shared and shared.read(redis.call('GET', KEYS[1]))
 if record then
-  answer[4] = shared.label_at(record.holders, record.expires)
+  answer[4] = shared.label_at(record, record.expires)
   record.mark, record.marked_until = ARGV[7], now_ms() + MARK_LEASE_MS
   -- The attempt was refused, even if the mark cannot be written, as at the limit of memory.
-  pcall(shared.write, KEYS[1], record, now_ms())
+  pcall(shared.write, KEYS[1], record, now_ms(), shared.holders(record))
 end
 return answer

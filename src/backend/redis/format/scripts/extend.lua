@@ -16,8 +16,7 @@ local shared = string.find(stored, SHARED, 1, true) and shared_records()
 local record = shared and shared.read(stored)
 local data, left
 if record then
-  local holders = record.holders
-  local start, _, expired = shared.find(holders, lock_id)
+  local start, _, expired = shared.find(record, lock_id)
   if not start then return 0 end
   if expired <= now then
     redis.call('DEL', KEYS[1])
@@ -26,16 +25,16 @@ if record then
   -- The time follows the lockId and its punctuation.
   local from = start + #lock_id + 4
   local after = from + #string.format('%.0f', expired)
-  record.holders = string.sub(holders, 1, from - 1) .. digits .. string.sub(holders, after)
   if expires >= record.expires then
     record.expires = expires
   elseif expired == record.expires then
-    local _, _, last = shared.live(record.holders, now)
-    record.expires = last or expired
+    record.expires = math.max(expires, shared.last_other(record, now, expired))
   end
   -- A waiter expects its turn when the holder would have expired, which is too late now.
   if expires < expired then record.freed = record.freed + 1 end
-  data, left = shared.text(record, now), shared.left(record, now)
+  local before = string.sub(stored, record.first, from - 1)
+  data = shared.text(record, now, before, digits, string.sub(stored, after, record.last))
+  left = shared.left(record, now)
 else
   local expired, owned = read(stored, lock_id)
   if not expired then return redis.error_reply(NOT_A_LOCK) end

@@ -21,17 +21,18 @@ local shared = string.find(stored, SHARED, 1, true) and shared_records()
 local record = shared and shared.read(stored)
 if record then
   local now = now_ms()
-  local live, expiries, last = shared.live(record.holders, now)
-  if not live then return redis.error_reply(NOT_A_LOCK) end
-  local start, stop
+  local holders, expiries, last = shared.live(record, now)
+  if not holders then return redis.error_reply(NOT_A_LOCK) end
+  local start, stop, expires
   if lock_id then
-    start, stop = shared.find(live, lock_id)
+    start, stop, expires = shared.find(record, lock_id)
   else
-    start, stop = string.find(live, string.format('%%["[^"]+",%.0f,[^%%]]*%%],', last))
+    local holder = string.format('%%["[^"]+",%.0f,[^%%]]*%%]', last)
+    start, stop = string.find(stored, holder, record.first)
+    expires = last
   end
-  if not start then return nil end
-  record.holders = string.sub(live, start, stop)
-  return {shared.text(record, now), #expiries}
+  if not start or expires <= now then return nil end
+  return {shared.text(record, now, string.sub(stored, start, stop)), #expiries}
 end
 
 local expires, owned = read(stored, lock_id)

@@ -19,18 +19,17 @@ local function release(index, lock_id, lock)
   local record = shared and shared.read(stored)
   if record then
     local now = now_ms()
-    local start, stop, expires = shared.find(record.holders, lock_id)
+    local start, stop, expires = shared.find(record, lock_id)
     if not start then return 0 end
     -- At its memory limit a server refuses SET, unless the script has written before.
     redis.call('DEL', index)
     if expires <= now then return -2 end
-    local before, after = string.sub(record.holders, 1, start - 1), string.sub(record.holders, stop + 1)
-    record.holders, record.freed = before .. after, record.freed + 1
-    if expires == record.expires then
-      local _, _, last = shared.live(record.holders, now)
-      record.expires = last or expires
-    end
-    shared.write(lock, record, now)
+    if expires == record.expires then record.expires = shared.last_other(record, now, expires) end
+    record.freed = record.freed + 1
+    -- One comma goes with the holder: the one that follows, or the one before the last holder.
+    local is_last = stop == record.last
+    local before = string.sub(stored, record.first, is_last and start - 2 or start - 1)
+    shared.write(lock, record, now, before, string.sub(stored, stop + 2, record.last))
     return 1
   end
 

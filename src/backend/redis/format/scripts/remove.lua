@@ -13,7 +13,7 @@ local function remove(lock, stored, index_start)
   local shared = string.find(stored, SHARED, 1, true) and shared_records()
   local record = shared and shared.read(stored)
   if record then
-    for lock_id in string.gmatch(record.holders, '%["([^"]+)"') do
+    for lock_id in string.gmatch(shared.holders(record), '%["([^"]+)"') do
       remove_index(lock, lock_id, index_start)
     end
   else

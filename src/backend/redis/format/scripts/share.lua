@@ -5,7 +5,7 @@
 -- `acquire` does, for the time at which this attempt could succeed.
 
 -- The limit of holders that share a key: a script reads all of them, and other clients wait meanwhile.
-local MAX_HOLDERS = 4096
+local MAX_HOLDERS = 2000
 
 local function share(lock, index, counter, lock_id, ttl_ms, key, label, limit, record_id)
   local now = now_ms()
@@ -17,13 +17,13 @@ local function share(lock, index, counter, lock_id, ttl_ms, key, label, limit, r
     if record.marked_until > now then
       return {0, record.marked_until - now, record.marked_until, '', 1}
     end
-    holders, expiries, last, slots = shared.live(record.holders, now)
+    holders, expiries, last, slots = shared.live(record, now)
     if not holders then return redis.error_reply(NOT_A_LOCK) end
     limit = math.min(limit, MAX_HOLDERS)
     if #expiries >= limit then
       table.sort(expiries)
       local free_at = expiries[#expiries - limit + 1]
-      return {0, free_at - now, free_at, shared.label_at(holders, free_at), 1}
+      return {0, free_at - now, free_at, shared.label_at(record, free_at), 1}
     end
   elseif stored then
     local expires = read(stored)
@@ -41,9 +41,9 @@ local function share(lock, index, counter, lock_id, ttl_ms, key, label, limit, r
     while slots[slot] do slot = slot + 1 end
     record = record
       or {lock_id = record_id, key = cjson.encode(key), marked_until = 0, freed = 0}
-    record.holders = holders .. shared.holder(lock_id, expires, slot, now, fence, label)
     record.expires, record.acquired, record.fence = math.max(last, expires), now, fence
-    shared.write(lock, record, now)
+    local holder = shared.holder(lock_id, expires, slot, now, fence, label)
+    shared.write(lock, record, now, holders, (holders == '' and '' or ',') .. holder)
     redis.call('SET', index, lock, 'PX', ttl_ms)
     return {1, string.format('%015.0f', fence), expires, slot, #expiries + 1}
   end)

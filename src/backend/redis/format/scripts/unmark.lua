@@ -8,5 +8,5 @@ local shared = shared_records()
 local record = stored and shared.read(stored)
 if not record or record.mark ~= ARGV[1] then return 0 end
 record.marked_until, record.freed = 0, record.freed + 1
-shared.write(KEYS[1], record, now_ms())
+shared.write(KEYS[1], record, now_ms(), shared.holders(record))
 return 1
