@@ -157,15 +157,21 @@ pub struct Capabilities {
     /// Computes the bits that the lockIds of a key must carry ([`LockId::with_spare_bits`]), for a
     /// store that must find a lock by its lockId alone. None if a lockId need not carry any.
     pub lock_id_bits: Option<fn(&Key) -> usize>,
+    /// The bits that the lockIds of shared holders carry instead, for a store that keeps them in another
+    /// place than exclusive ones and must know from the lockId alone where to look. None if a lockId
+    /// does not tell which of the two it is.
+    pub shared_lock_id_bits: Option<usize>,
 }
 
 impl Capabilities {
     /// Makes `lock_id` fit for a lock of this key.
-    pub fn lock_id_for(&self, key: &Key, lock_id: LockId) -> LockId {
-        match self.lock_id_bits {
-            Some(bits_of) => lock_id.with_spare_bits(bits_of(key)),
-            None => lock_id,
-        }
+    pub fn lock_id_for(&self, key: &Key, access: Access, lock_id: LockId) -> LockId {
+        let bits = match (access, self.shared_lock_id_bits, self.lock_id_bits) {
+            (Access::Shared { .. }, Some(bits), _) => bits,
+            (_, _, Some(bits_of)) => bits_of(key),
+            _ => return lock_id,
+        };
+        lock_id.with_spare_bits(bits)
     }
 }
 

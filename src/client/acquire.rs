@@ -203,9 +203,9 @@ impl Client {
         drop(self.undo(lock_id, key, ttl));
     }
 
-    fn new_lock_id(&self, key: &Key) -> LockId {
+    fn new_lock_id(&self, key: &Key, access: Access) -> LockId {
         let lock_id = LockId::from_bytes(self.host.random_bytes());
-        self.capabilities.lock_id_for(key, lock_id)
+        self.capabilities.lock_id_for(key, access, lock_id)
     }
 
     /// Makes one attempt. An exclusive waiter passes its `mark`: see [`AcquireRequest::mark`].
@@ -222,7 +222,7 @@ impl Client {
         }
         let ttl = lock.ttl;
         let request = AcquireRequest {
-            lock_id: self.new_lock_id(&lock.key),
+            lock_id: self.new_lock_id(&lock.key, lock.access),
             key: lock.key,
             ttl,
             label: self.label.clone(),

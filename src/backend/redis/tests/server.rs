@@ -224,7 +224,7 @@ pub fn request_to(backend: &RedisBackend, key: &str, ms: u32) -> AcquireRequest 
     AcquireRequest {
         lock_id: backend
             .capabilities()
-            .lock_id_for(&request.key, request.lock_id),
+            .lock_id_for(&request.key, request.access, request.lock_id),
         ..request
     }
 }
