@@ -1,5 +1,5 @@
-//! Rows of PostgreSQL, through the driver. The first byte says which of eight columns are null; the
-//! others are the rest, divided by zero bytes.
+//! Rows of PostgreSQL, through the driver. The first byte says which of the first eight columns are null;
+//! the texts are the rest, divided by zero bytes.
 #![no_main]
 
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow};
 
-const COLUMNS: u8 = 8;
+const COLUMNS: u8 = 9;
 /// The largest integer that JavaScript knows exactly.
 const LARGEST_MS: u64 = 1 << 53;
 
@@ -26,7 +26,10 @@ fuzz_target!(|data: &[u8]| {
     };
     let mut texts = texts.split(|byte| *byte == 0);
     let columns: Vec<Option<&[u8]>> = (0..COLUMNS)
-        .map(|column| (nulls >> column & 1 == 0).then(|| texts.next().unwrap_or_default()))
+        .map(|column| {
+            let is_null = nulls.checked_shr(column.into()).unwrap_or(0) & 1 == 1;
+            (!is_null).then(|| texts.next().unwrap_or_default())
+        })
         .collect();
     let row = SERVER.with_borrow_mut(|server| server.ask_for(&columns));
     match postgres::acquired(&row) {
@@ -44,7 +47,10 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     let _ = postgres::missed(&row);
-    if let Ok(record) = postgres::record(&row) {
+    for record in [postgres::record(&row), postgres::share(&row)]
+        .into_iter()
+        .flatten()
+    {
         assert!(record.expires_at_ms.max(record.acquired_at_ms) <= LARGEST_MS);
         assert!(record.fence.value() <= FENCE_MAX);
     }

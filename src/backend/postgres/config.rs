@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::sql::{COUNTERS, LOCKS, Table};
+use super::sql::{COUNTERS, LOCKS, Table, Tables};
 use super::target::{Target, resolve};
 use crate::backend::credentials::CredentialsProvider;
 use crate::backend::tls::TlsOptions;
@@ -64,8 +64,7 @@ impl Default for PostgresConfig {
 /// The validated options.
 pub(super) struct Checked {
     pub target: Target,
-    pub locks: Table,
-    pub counters: Table,
+    pub tables: Tables,
     pub cleanup_in_is_locked: bool,
     pub pool_size: usize,
     pub idle_timeout: Duration,
@@ -82,12 +81,7 @@ impl PostgresConfig {
         let counters = Table::parse("fenceTableName", &self.fence_table_name)?;
         let target = resolve(self.defaults, self.url.as_deref(), self.params, self.tls)?;
         let schema = target.foreign.schema.as_deref();
-        let (locks, counters) = (locks.or_in(schema)?, counters.or_in(schema)?);
-        if locks == counters {
-            return Err(Error::invalid_argument(
-                "fenceTableName must differ from tableName",
-            ));
-        }
+        let tables = Tables::new(locks.or_in(schema)?, counters.or_in(schema)?)?;
         let connect_timeout = match self.connect_timeout_ms {
             Some(ms) => timeout("connectTimeoutMs", ms)?,
             None => target.connect_timeout.unwrap_or(Duration::from_secs(5)),
@@ -102,8 +96,7 @@ impl PostgresConfig {
             prepare: self.prepare && !target.foreign.unprepared,
             credentials: self.credentials,
             target,
-            locks,
-            counters,
+            tables,
             cleanup_in_is_locked: self.cleanup_in_is_locked,
             pool_size: pool_size as usize,
             idle_timeout: timeout("idleTimeoutMs", self.idle_timeout_ms)?,
@@ -160,9 +153,9 @@ mod tests {
     fn a_prisma_url_sets_schema_and_pool_size_unless_the_options_do() {
         let url = r#""url":"postgres://u@h/d?schema=my-app&connection_limit=3&pgbouncer=true""#;
         let plain = check(&format!("{{{url}}}")).unwrap();
-        assert_eq!(plain.locks.quoted(), r#""my-app"."syncguard_locks""#);
+        assert_eq!(plain.tables.locks.quoted(), r#""my-app"."syncguard_locks""#);
         assert_eq!(
-            plain.counters.quoted(),
+            plain.tables.counters.quoted(),
             r#""my-app"."syncguard_fence_counters""#
         );
         assert_eq!((plain.pool_size, plain.prepare), (3, false));
@@ -171,7 +164,7 @@ mod tests {
             r#"{{{url},"tableName":"own.locks","poolSize":7}}"#
         ))
         .unwrap();
-        assert_eq!(own.locks.quoted(), r#""own"."locks""#);
+        assert_eq!(own.tables.locks.quoted(), r#""own"."locks""#);
         assert_eq!(own.pool_size, 7);
 
         for bad in ["a%22b", "a.b", "%241", "%20"] {

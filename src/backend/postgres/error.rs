@@ -137,6 +137,27 @@ pub(super) fn is_lock_timeout(error: &Error) -> bool {
     has_state(error, &SqlState::LOCK_NOT_AVAILABLE)
 }
 
+/// Whether a table does not exist.
+pub(super) fn is_missing_table(error: &Error) -> bool {
+    has_state(error, &SqlState::UNDEFINED_TABLE)
+}
+
+/// Whether the role lacks a right.
+pub(super) fn is_forbidden(error: &Error) -> bool {
+    has_state(error, &SqlState::INSUFFICIENT_PRIVILEGE)
+}
+
+/// The error of a shared acquire on a database that was set up by an earlier version of this package.
+pub(super) fn without_holders(table: &str, error: &Error) -> Error {
+    Error {
+        message: format!(
+            "Keys cannot be shared on this database yet, because the table {table} does not exist: add it with \
+             npx syncguard schema --url postgres://… --apply, or with setupSchema(). Exclusive locks work without it"
+        ),
+        ..error.clone()
+    }
+}
+
 /// Whether another session created a table or an index at the same time.
 pub(super) fn exists_already(error: &Error) -> bool {
     has_state(error, &SqlState::DUPLICATE_TABLE) || has_state(error, &SqlState::UNIQUE_VIOLATION)
@@ -198,7 +219,7 @@ fn meaning(sqlstate: &str) -> (ErrorCode, &'static str) {
         ),
         "42501" => (
             AuthFailed,
-            "The PostgreSQL user may not do this: it needs SELECT, INSERT, UPDATE and DELETE on both tables, EXECUTE on the functions of advisory locks (and CREATE on the schema for setupSchema)",
+            "The PostgreSQL user may not do this: it needs SELECT, INSERT, UPDATE and DELETE on the tables, EXECUTE on the functions of advisory locks (and CREATE on the schema for setupSchema)",
         ),
         "3D000" => (
             InvalidArgument,

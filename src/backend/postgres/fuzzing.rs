@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::SimpleQueryRow;
 
-use super::{PostgresConfig, backend, report, target};
+use super::sql::SetUp;
+use super::{PostgresConfig, backend, report, sharing, target};
 use crate::backend::report::Finding;
 use crate::backend::{AcquireOutcome, LockRecord, Miss};
 use crate::error::Result;
@@ -32,6 +33,15 @@ pub fn record(row: &SimpleQueryRow) -> Result<LockRecord> {
     backend::record(row)
 }
 
+pub fn share(row: &SimpleQueryRow) -> Result<LockRecord> {
+    sharing::record(row)
+}
+
 pub fn findings(row: &SimpleQueryRow) -> Vec<Finding> {
-    report::findings(row, true)
+    let set_up = SetUp {
+        locks: true,
+        sharing: true,
+        labels: true,
+    };
+    report::findings(row, set_up)
 }

@@ -2,20 +2,26 @@
 
 use tokio_postgres::SimpleQueryRow;
 
+use super::sql::SetUp;
 use crate::backend::report::Finding;
 
-/// `row` is that of `report.sql`. `is_complete`: nothing is left for `setup` to do.
-pub(super) fn findings(row: &SimpleQueryRow, is_complete: bool) -> Vec<Finding> {
+/// `row` is that of `report.sql`.
+pub(super) fn findings(row: &SimpleQueryRow, set_up: SetUp) -> Vec<Finding> {
     let text = |column| row.try_get(column).ok().flatten().unwrap_or_default();
     let is = |column| text(column) == "t";
     let mut found = vec![
         server(text(0), is(1)),
         persistence(text(2)),
         replication(text(3)),
-        schema(is(4), is_complete),
+        schema(is(4), set_up),
     ];
     if is(4) {
-        found.push(rights(text(5), text(6), is(7), is(8)));
+        let missing = MissingRights {
+            locks: text(5),
+            counters: text(6),
+            holders: text(9),
+        };
+        found.push(rights(&missing, is(7), is(8)));
     }
     found
 }
@@ -55,28 +61,57 @@ fn replication(standbys: &str) -> Finding {
     }
 }
 
-fn schema(exists: bool, is_complete: bool) -> Finding {
-    match (exists, is_complete) {
-        (true, true) => Finding::ok("schema", "the tables exist"),
-        (true, false) => Finding::ok("schema", "an index or a column is missing").error(
+fn schema(exists: bool, set_up: SetUp) -> Finding {
+    if !exists {
+        return Finding::ok("schema", "the tables are missing")
+            .error("run npx syncguard schema --apply or setupSchema() once");
+    }
+    match set_up {
+        SetUp {
+            locks: true,
+            labels: true,
+            sharing,
+        } => match sharing {
+            true => Finding::ok("schema", "the tables exist"),
+            false => Finding::ok("schema", "the table of shared keys is missing").warning(
+                "keys cannot be shared before npx syncguard schema --apply or setupSchema() creates it",
+            ),
+        },
+        _ => Finding::ok("schema", "an index or a column is missing").error(
             "run npx syncguard schema --apply or setupSchema(), which create what is missing",
         ),
-        (false, _) => Finding::ok("schema", "the tables are missing")
-            .error("run npx syncguard schema --apply or setupSchema() once"),
     }
 }
 
-fn rights(of_locks: &str, of_counters: &str, may_notify: bool, may_acquire: bool) -> Finding {
-    let mut missing = [("lock table", of_locks), ("counter table", of_counters)]
-        .into_iter()
-        .filter(|(_, rights)| !rights.is_empty())
-        .map(|(table, rights)| format!("no {rights} on the {table}"))
-        .collect::<Vec<_>>();
+/// The rights that the role lacks on each table.
+struct MissingRights<'a> {
+    locks: &'a str,
+    counters: &'a str,
+    holders: &'a str,
+}
+
+fn rights(on: &MissingRights<'_>, may_notify: bool, may_acquire: bool) -> Finding {
+    let lacks = |table: &str, rights: &str| {
+        (!rights.is_empty()).then(|| format!("no {rights} on the {table}"))
+    };
+    let mut missing: Vec<_> = [
+        lacks("lock table", on.locks),
+        lacks("counter table", on.counters),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     if !may_acquire {
         missing.push("no EXECUTE on the functions of advisory locks".to_owned());
     }
+    let of_holders = lacks("table of shared keys", on.holders);
     if !missing.is_empty() {
+        missing.extend(of_holders);
         return Finding::ok("rights", missing.join(", ")).error("GRANT them to the role");
+    }
+    if let Some(missing) = of_holders {
+        return Finding::ok("rights", missing)
+            .warning("keys cannot be shared: GRANT them to the role");
     }
     if !may_notify {
         return Finding::ok("rights", "no EXECUTE on pg_notify")

@@ -23,10 +23,6 @@ use crate::backend::postgres::target::Target;
 use crate::backend::unreachable::{Peer, Reason, gave_up_after, trying_for};
 use crate::error::{Error, ErrorCode, Result};
 
-/// What a new session is asked: whether it has our settings, and whether the role may notify waiters.
-const ASK_SESSION: &str = "SELECT current_setting('syncguard.session', true), \
-    has_function_privilege('pg_notify(text, text)', 'EXECUTE')";
-
 /// Opens the connections of a backend.
 ///
 /// A connection normally has a server session of its own, in which we set parameters and prepare
@@ -56,7 +52,7 @@ impl Dialer {
         target.limit_each_host(config.connect_timeout);
         Self {
             target,
-            statements: Statements::new(&config.locks, &config.counters, config.labelled),
+            statements: Statements::new(&config.tables, config.labelled),
             connect_timeout: config.connect_timeout,
             credentials: config.credentials,
             statement_timeout,
@@ -158,9 +154,10 @@ impl Dialer {
         };
         let mut connection =
             dialled.map_err(|cause| error::while_connecting(&cause, &self.peer()))?;
-        let answer = connection.query(ASK_SESSION).await?;
+        let answer = connection.query(self.statements.ask_session()).await?;
         let column = |index| answer.first().and_then(|row| row.try_get(index).ok()?);
         connection.session.may_notify = column(1) == Some("t");
+        connection.session.has_holders = column(2) == Some("t");
         if !connection.session.may_notify && !self.has_warned.swap(true, Ordering::Relaxed) {
             self.warnings.debug(
                 "The PostgreSQL role may not execute pg_notify: waiters are not notified when a lock is \
@@ -177,7 +174,8 @@ impl Dialer {
     }
 
     async fn prepare_statements(&self, connection: &mut Connection) -> Result<()> {
-        match connection.run(&self.statements.prepare_all).await {
+        let prepare = self.statements.prepare(connection.session);
+        match connection.run(&prepare).await {
             Ok(_) => connection.session.is_prepared = true,
             Err(cause) if error::session_is_shared(&cause) => self.stop_preparing(),
             // The tables do not exist, for example. The connection is used for one request, whose

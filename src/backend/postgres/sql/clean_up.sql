@@ -4,4 +4,4 @@
 DELETE FROM syncguard_locks
 WHERE key = $1::text
     AND expires_at_ms < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 2000
-RETURNING notify_waiters
+RETURNING notify_waiters, lock_id

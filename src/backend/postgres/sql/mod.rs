@@ -9,10 +9,10 @@ mod schema;
 mod statements;
 mod table;
 
-pub(super) use schema::Schema;
+pub(super) use schema::{Created, Schema, SetUp};
 #[cfg(test)]
 pub(super) use statements::ADVISORY_LOCK_CLASS;
 pub(super) use statements::{
-    Arg, COUNTERS, Call, LOCK_TIMEOUT_MS, LOCKS, Session, Statement, Statements, literal, message,
+    Arg, Call, LOCK_TIMEOUT_MS, Session, Statement, Statements, literal, message,
 };
-pub(super) use table::Table;
+pub(super) use table::{COUNTERS, LOCKS, Table, Tables};

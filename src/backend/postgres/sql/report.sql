@@ -1,5 +1,5 @@
--- Returns facts about the server, and which rights are missing on lock table $1 and fence table $2, both
--- quoted names. No rights are missing on a table that does not exist.
+-- Returns facts about the server, and which rights are missing on lock table $1, fence table $2 and the table
+-- of holders $3, all quoted names. No rights are missing on a table that does not exist.
 SELECT
     current_setting('server_version'),
     pg_is_in_recovery(),
@@ -19,4 +19,9 @@ SELECT
     has_function_privilege('pg_notify(text, text)', 'EXECUTE'),
     has_function_privilege('pg_advisory_xact_lock(int4, int4)', 'EXECUTE')
         AND has_function_privilege('pg_try_advisory_xact_lock(int4, int4)', 'EXECUTE')
-        AND has_function_privilege('pg_try_advisory_xact_lock_shared(int8)', 'EXECUTE')
+        AND has_function_privilege('pg_try_advisory_xact_lock_shared(int8)', 'EXECUTE'),
+    (
+        SELECT coalesce(string_agg(wanted, ', '), '')
+        FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS wanted
+        WHERE NOT has_table_privilege(to_regclass($3::text), wanted)
+    )

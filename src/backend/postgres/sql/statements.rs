@@ -10,12 +10,8 @@
 
 use sha2::{Digest, Sha256};
 
-use super::table::Table;
+use super::table::{HOLDERS, Tables, replace_words};
 use crate::lock::hash::hex;
-
-/// The names that the SQL files are written with.
-pub(crate) const LOCKS: &str = "syncguard_locks";
-pub(crate) const COUNTERS: &str = "syncguard_fence_counters";
 
 /// The first of the two numbers of our advisory locks: "SYNC" in ASCII. The SQL files call it
 /// `advisory_lock_class`.
@@ -41,6 +37,9 @@ pub(crate) struct Statement {
     text: String,
     /// The same statement for a role that may not notify waiters, if this one notifies them.
     quiet: Option<Box<Statement>>,
+    /// Whether it needs the table of holders, which databases that were set up by earlier versions do
+    /// not have.
+    needs_holders: bool,
 }
 
 impl Statement {
@@ -50,6 +49,7 @@ impl Statement {
             name: None,
             text,
             quiet: None,
+            needs_holders: false,
         }
     }
 }
@@ -59,8 +59,17 @@ impl Statement {
 pub(crate) struct Session {
     /// Whether it has our settings and prepared statements. See `connections/dialer.rs`.
     pub is_prepared: bool,
+    /// Whether the table of holders existed when the session began, so that the statements for it are
+    /// prepared too.
+    pub has_holders: bool,
     /// Whether the role may notify waiters. If not, they poll.
     pub may_notify: bool,
+}
+
+impl Session {
+    fn has(self, statement: &Statement) -> bool {
+        self.is_prepared && (self.has_holders || !statement.needs_holders)
+    }
 }
 
 pub(crate) struct Statements {
@@ -77,60 +86,171 @@ pub(crate) struct Statements {
     pub lookup_id: Statement,
     pub list: Statement,
     pub force_release: Statement,
+    pub shares: ShareStatements,
     /// A message that prepares the statements which have a name.
-    pub prepare_all: String,
+    prepare_all: String,
+    /// The same for those that need the table of holders.
+    prepare_shares: String,
+    ask_session: String,
+}
+
+/// The statements for shared keys.
+pub(crate) struct ShareStatements {
+    pub acquire: Statement,
+    pub lock_record: Statement,
+    pub release: Statement,
+    pub extend: Statement,
+    pub mark: Statement,
+    pub unmark: Statement,
+    pub lookup_key: Statement,
+    pub lookup_id: Statement,
+    pub list: Statement,
+    pub remove_holders: Statement,
+    pub sweep: Statement,
 }
 
 impl Statements {
     /// `labelled`: locks are stored with a label, which is the last argument of an acquire.
-    pub(crate) fn new(locks: &Table, counters: &Table, labelled: bool) -> Self {
-        let mut prepare_all = String::new();
-        let file = |file: &str| {
-            let text = with_label(&without_comments(file), labelled);
-            text.replace(COUNTERS, &counters.quoted())
-                .replace(LOCKS, &locks.quoted())
-                .replace("advisory_lock_class", ADVISORY_LOCK_CLASS)
-        };
-        let notify_waiters = file(include_str!("notify_waiters.sql"));
-        let mut prepare = |text: String, types: &str| {
-            // Named after its text: behind a pooler a prepared statement may meet a session that
-            // another backend prepared, and must then be the same statement.
-            let digest = Sha256::digest(text.as_bytes());
-            let name = format!("syncguard_{}", hex(&digest[..12]));
-            prepare_all.push_str(&format!("PREPARE {name} ({types}) AS {text};\n"));
-            Statement {
-                name: Some(name),
-                ..Statement::unprepared(text)
-            }
-        };
-        // `types` are those of the arguments.
-        let mut statement = |text: &str, types: &str| {
-            let text = file(text);
-            let mut made = prepare(text.replace("notify_waiters", &notify_waiters), types);
-            if text.contains("notify_waiters") {
-                let quiet = prepare(text.replace("notify_waiters", "NULL"), types);
-                made.quiet = Some(Box::new(quiet));
-            }
-            made
-        };
+    pub(crate) fn new(tables: &Tables, labelled: bool) -> Self {
+        let mut writer = Writer::new(tables, labelled);
         let label = if labelled { ", text" } else { "" };
         let acquire = format!("text[], text[], bigint[], text[], bigint{label}");
         Self {
-            acquire: statement(include_str!("acquire.sql"), &acquire),
-            take_advisory_lock: statement(include_str!("take_advisory_lock.sql"), "text, bigint"),
-            reserve_row: Statement::unprepared(file(include_str!("reserve_row.sql"))),
-            lock_row: Statement::unprepared(file(include_str!("lock_row.sql"))),
-            check_contested: Statement::unprepared(file(include_str!("check_contested.sql"))),
-            release: statement(include_str!("release.sql"), "text[], bigint"),
-            extend: statement(include_str!("extend.sql"), "text, bigint"),
-            is_locked: statement(include_str!("is_locked.sql"), "text"),
-            clean_up: statement(include_str!("clean_up.sql"), "text"),
-            lookup_key: statement(include_str!("lookup_key.sql"), "text"),
-            lookup_id: statement(include_str!("lookup_id.sql"), "text"),
-            list: statement(include_str!("list.sql"), "text, bigint"),
-            force_release: statement(include_str!("force_release.sql"), "text"),
-            prepare_all,
+            acquire: writer.prepared(include_str!("acquire.sql"), &acquire),
+            take_advisory_lock: writer
+                .prepared(include_str!("take_advisory_lock.sql"), "text, bigint"),
+            reserve_row: writer.unprepared(include_str!("reserve_row.sql")),
+            lock_row: writer.prepared(include_str!("lock_row.sql"), "text"),
+            check_contested: writer.unprepared(include_str!("check_contested.sql")),
+            release: writer.prepared(include_str!("release.sql"), "text[], bigint"),
+            extend: writer.prepared(include_str!("extend.sql"), "text, bigint"),
+            is_locked: writer.prepared(include_str!("is_locked.sql"), "text"),
+            clean_up: writer.prepared(include_str!("clean_up.sql"), "text"),
+            lookup_key: writer.prepared(include_str!("lookup_key.sql"), "text"),
+            lookup_id: writer.prepared(include_str!("lookup_id.sql"), "text"),
+            list: writer.prepared(include_str!("list.sql"), "text, bigint"),
+            force_release: writer.prepared(include_str!("force_release.sql"), "text"),
+            shares: ShareStatements {
+                acquire: writer.prepared(
+                    include_str!("acquire_share.sql"),
+                    "text, text, bigint, text, bigint, text, text",
+                ),
+                lock_record: writer.prepared(include_str!("lock_record.sql"), "text"),
+                release: writer.prepared(include_str!("release_share.sql"), "text"),
+                extend: writer.prepared(include_str!("extend_share.sql"), "text, bigint"),
+                lookup_id: writer.prepared(include_str!("lookup_share_id.sql"), "text"),
+                mark: writer.unprepared(include_str!("mark.sql")),
+                unmark: writer.unprepared(include_str!("unmark.sql")),
+                lookup_key: writer.unprepared(include_str!("lookup_share_key.sql")),
+                list: writer.unprepared(include_str!("list_shares.sql")),
+                remove_holders: writer.unprepared(include_str!("remove_holders.sql")),
+                sweep: writer.unprepared(include_str!("sweep.sql")),
+            },
+            prepare_all: writer.prepare_all,
+            prepare_shares: writer.prepare_shares,
+            ask_session: format!(
+                "SELECT current_setting('syncguard.session', true), \
+                 has_function_privilege('pg_notify(text, text)', 'EXECUTE'), \
+                 to_regclass({}) IS NOT NULL",
+                literal(&tables.holders.quoted())
+            ),
         }
+    }
+
+    /// Returns what a new session is asked: whether it has our settings, whether the role may notify
+    /// waiters, and whether the table of holders exists.
+    pub(crate) fn ask_session(&self) -> &str {
+        &self.ask_session
+    }
+
+    /// Returns the message that prepares the statements which a session can have.
+    pub(crate) fn prepare(&self, session: Session) -> String {
+        match session.has_holders {
+            true => format!("{}{}", self.prepare_all, self.prepare_shares),
+            false => self.prepare_all.clone(),
+        }
+    }
+}
+
+/// Makes statements from the SQL files.
+struct Writer<'a> {
+    tables: &'a Tables,
+    labelled: bool,
+    notify_waiters: String,
+    live_shares: String,
+    prepare_all: String,
+    prepare_shares: String,
+}
+
+impl<'a> Writer<'a> {
+    fn new(tables: &'a Tables, labelled: bool) -> Self {
+        let mut writer = Self {
+            tables,
+            labelled,
+            notify_waiters: String::new(),
+            live_shares: String::new(),
+            prepare_all: String::new(),
+            prepare_shares: String::new(),
+        };
+        writer.notify_waiters = writer.read(include_str!("notify_waiters.sql"), true);
+        writer.live_shares = writer.read(include_str!("live_shares.sql"), true);
+        writer
+    }
+
+    /// `types` are those of the arguments.
+    fn prepared(&mut self, file: &str, types: &str) -> Statement {
+        self.statement(file, Some(types))
+    }
+
+    fn unprepared(&mut self, file: &str) -> Statement {
+        self.statement(file, None)
+    }
+
+    fn statement(&mut self, file: &str, types: Option<&str>) -> Statement {
+        let needs_holders = [HOLDERS, "live_shares"]
+            .iter()
+            .any(|name| file.contains(name));
+        let mut make = |notifies| {
+            let text = self.read(file, notifies);
+            Statement {
+                name: types.map(|types| self.prepare(&text, types, needs_holders)),
+                needs_holders,
+                ..Statement::unprepared(text)
+            }
+        };
+        let quiet = file
+            .contains("notify_waiters")
+            .then(|| Box::new(make(false)));
+        Statement {
+            quiet,
+            ..make(true)
+        }
+    }
+
+    /// Adds the statement to those that are prepared. Returns its name there.
+    fn prepare(&mut self, text: &str, types: &str, needs_holders: bool) -> String {
+        // Named after its text: behind a pooler a prepared statement may meet a session that another
+        // backend prepared, and must then be the same statement.
+        let digest = Sha256::digest(text.as_bytes());
+        let name = format!("syncguard_{}", hex(&digest[..12]));
+        let message = match needs_holders {
+            true => &mut self.prepare_shares,
+            false => &mut self.prepare_all,
+        };
+        message.push_str(&format!("PREPARE {name} ({types}) AS {text};\n"));
+        name
+    }
+
+    /// Returns the statement in a file.
+    fn read(&self, file: &str, notifies: bool) -> String {
+        let text = with_label(&without_comments(file), self.labelled);
+        replace_words(&text, |word| match word {
+            "advisory_lock_class" => Some(ADVISORY_LOCK_CLASS.to_owned()),
+            "live_shares" => Some(self.live_shares.clone()),
+            "notify_waiters" if notifies => Some(self.notify_waiters.clone()),
+            "notify_waiters" => Some("NULL".to_owned()),
+            name => self.tables.quoted(name),
+        })
     }
 }
 
@@ -160,7 +280,7 @@ pub(crate) fn message(
             _ => *statement,
         };
         match &statement.name {
-            Some(name) if session.is_prepared => push_execute(&mut out, name, args, left_ms),
+            Some(name) if session.has(statement) => push_execute(&mut out, name, args, left_ms),
             _ => push_filled_in(&mut out, &statement.text, args, left_ms),
         }
         out.push(';');
@@ -236,12 +356,14 @@ pub(super) fn without_comments(file: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::Table;
     use super::*;
     use proptest::prelude::*;
 
     fn statements() -> Statements {
         let table = |name| Table::parse("tableName", name).unwrap();
-        Statements::new(&table("app.locks"), &table("counters"), false)
+        let tables = Tables::new(table("app.locks"), table("counters")).unwrap();
+        Statements::new(&tables, false)
     }
 
     fn name_of(statement: &Statement) -> &str {
@@ -281,6 +403,7 @@ mod tests {
         let own = Session {
             is_prepared: true,
             may_notify: true,
+            has_holders: false,
         };
         assert_eq!(
             message(call, own, 4000, false),
@@ -292,6 +415,36 @@ mod tests {
         let text = message(call, Session::default(), 4000, false);
         assert!(text.contains(r"WHERE lock_id = E'it''s a \\ $1'::text"));
         assert!(text.contains("+ 5::bigint"));
+    }
+
+    #[test]
+    fn statements_for_shares_are_prepared_where_there_is_a_table_of_holders() {
+        let statements = statements();
+        let [old, new] = [false, true].map(|has_holders| Session {
+            is_prepared: true,
+            has_holders,
+            may_notify: true,
+        });
+        let holders = r#""app"."locks_holders""#;
+        assert!(!statements.prepare(old).contains(holders));
+        assert!(
+            statements
+                .prepare(new)
+                .starts_with(&statements.prepare(old))
+        );
+        let args = [Arg::Text("id")];
+        let call: Call = &[
+            (&statements.lock_row, &args),
+            (&statements.shares.release, &args),
+        ];
+        let name = name_of(&statements.shares.release);
+        assert!(statements.prepare(new).contains(name));
+        assert!(message(call, new, 4000, false).ends_with(&format!("EXECUTE {name}(E'id');")));
+        let text = message(call, old, 4000, false);
+        assert!(
+            text.starts_with("EXECUTE") && text.contains(holders),
+            "{text}"
+        );
     }
 
     proptest! {

@@ -1,8 +1,13 @@
-//! Validates the names of tables and quotes them.
+//! Validates the names of tables, quotes them and puts them into the SQL files.
 
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+
+/// The names that the SQL files are written with.
+pub(crate) const LOCKS: &str = "syncguard_locks";
+pub(crate) const COUNTERS: &str = "syncguard_fence_counters";
+pub(crate) const HOLDERS: &str = "syncguard_locks_holders";
 
 /// PostgreSQL truncates longer names, after which two of them may be equal.
 const MAX_IDENTIFIER_BYTES: usize = 63;
@@ -63,9 +68,21 @@ impl Table {
 
     /// Returns the name of an index. It has no schema, because an index is in the schema of its table.
     pub(crate) fn quoted_index(&self, suffix: &str) -> String {
-        let plain = format!("idx_{}_{suffix}", self.name);
+        format!("\"{}\"", self.derived_name("idx_", suffix))
+    }
+
+    /// Returns a table in the same schema, with a name that no other lock table leads to.
+    fn with_suffix(&self, suffix: &str) -> Self {
+        Self {
+            schema: self.schema.clone(),
+            name: self.derived_name("", suffix),
+        }
+    }
+
+    fn derived_name(&self, prefix: &str, suffix: &str) -> String {
+        let plain = format!("{prefix}{}_{suffix}", self.name);
         if plain.len() <= MAX_IDENTIFIER_BYTES {
-            return format!("\"{plain}\"");
+            return plain;
         }
         // Two long names could become equal when truncated. The hash keeps them apart.
         let digest = Sha256::digest(self.name.as_bytes());
@@ -73,8 +90,62 @@ impl Table {
             &self.name[..30],
             u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]),
         );
-        format!("\"idx_{start}_{hash:08x}_{suffix}\"")
+        format!("{prefix}{start}_{hash:08x}_{suffix}")
     }
+}
+
+/// The tables of a backend.
+pub(crate) struct Tables {
+    pub locks: Table,
+    pub counters: Table,
+    /// The holders of shared keys. Its name follows from that of the lock table.
+    pub holders: Table,
+}
+
+impl Tables {
+    pub(crate) fn new(locks: Table, counters: Table) -> Result<Self> {
+        if locks == counters {
+            return Err(Error::invalid_argument(
+                "fenceTableName must differ from tableName",
+            ));
+        }
+        let mut holders = locks.with_suffix("holders");
+        if holders.name == counters.name {
+            holders = locks.with_suffix("shares");
+        }
+        Ok(Self {
+            locks,
+            counters,
+            holders,
+        })
+    }
+
+    /// Returns the quoted name of the table that the SQL files call by this one.
+    pub(super) fn quoted(&self, name: &str) -> Option<String> {
+        let table = match name {
+            LOCKS => &self.locks,
+            COUNTERS => &self.counters,
+            HOLDERS => &self.holders,
+            _ => return None,
+        };
+        Some(table.quoted())
+    }
+}
+
+/// Replaces whole words in one pass, so that nothing is replaced in what was put in.
+pub(super) fn replace_words(text: &str, replacement: impl Fn(&str) -> Option<String>) -> String {
+    let is_in_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let mut out = String::with_capacity(2 * text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let length = rest.bytes().take_while(|byte| is_in_word(*byte)).count();
+        let (word, after) = rest.split_at(length);
+        out.push_str(&replacement(word).unwrap_or_else(|| word.to_owned()));
+        let next = after.bytes().position(is_in_word).unwrap_or(after.len());
+        out.push_str(&after[..next]);
+        rest = &after[next..];
+    }
+    out
 }
 
 fn is_identifier(text: &str) -> bool {
@@ -115,5 +186,44 @@ mod tests {
         let long = "x".repeat(62);
         let (one, two) = (index(&format!("{long}1")), index(&format!("{long}2")));
         assert!(one.len() <= 65 && one != two);
+    }
+
+    fn tables(locks: &str, counters: &str) -> Result<Tables> {
+        let [locks, counters] = [locks, counters].map(|name| Table::parse("tableName", name));
+        Tables::new(locks?, counters?)
+    }
+
+    #[test]
+    fn the_table_of_holders_has_a_name_of_its_own() {
+        let holders = |locks: &str, counters: &str| tables(locks, counters).unwrap().holders;
+        assert_eq!(holders("locks", "c").quoted(), r#""locks_holders""#);
+        assert_eq!(
+            holders("app.locks", "c").quoted(),
+            r#""app"."locks_holders""#
+        );
+        assert_eq!(
+            holders("locks", "app.locks_holders").quoted(),
+            r#""locks_shares""#
+        );
+        let long = "x".repeat(62);
+        let (one, two) = (
+            holders(&format!("{long}1"), "c"),
+            holders(&format!("{long}2"), "c"),
+        );
+        assert_ne!(one, two);
+        assert!(Table::parse("tableName", &one.name).is_ok());
+        assert!(tables("same", "same").is_err());
+    }
+
+    #[test]
+    fn names_are_put_in_once() {
+        let tables = tables("syncguard_fence_counters", "syncguard_locks_holders").unwrap();
+        assert_eq!(
+            replace_words(
+                "syncguard_locks, syncguard_fence_counters; idx_syncguard_locks é",
+                |word| tables.quoted(word)
+            ),
+            r#""syncguard_fence_counters", "syncguard_locks_holders"; idx_syncguard_locks é"#
+        );
     }
 }

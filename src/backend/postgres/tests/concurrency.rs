@@ -193,8 +193,14 @@ async fn setup_under_the_default_names() {
     let backend = PostgresBackend::open(server.config(), Warnings::new(|_| {})).unwrap();
     backend.setup().await.unwrap();
     backend.setup().await.unwrap();
-    let index = "SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'idx_syncguard_locks_%'";
-    assert_eq!(server.sql(index).await.as_deref(), Some("2"));
+    let indexes = "SELECT string_agg(indexname, ' ' ORDER BY indexname) FROM pg_indexes WHERE indexname LIKE 'idx_syncguard_locks_%'";
+    assert_eq!(
+        server.sql(indexes).await.as_deref(),
+        Some(
+            "idx_syncguard_locks_expires idx_syncguard_locks_holders_expires \
+             idx_syncguard_locks_holders_key idx_syncguard_locks_lock_id"
+        )
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -232,8 +238,10 @@ async fn setup_may_run_concurrently_again_and_in_a_schema() {
         .sql(&format!("SELECT string_agg(indexdef, ';' ORDER BY indexdef) FROM pg_indexes WHERE schemaname = '{schema}'"))
         .await
         .unwrap();
-    assert_eq!(indexes.matches("(lock_id)").count(), 1, "{indexes}");
-    assert_eq!(indexes.matches("(expires_at_ms)").count(), 1, "{indexes}");
+    // Of the lock table and of the table of holders.
+    assert_eq!(indexes.matches("(lock_id)").count(), 2, "{indexes}");
+    assert_eq!(indexes.matches("(expires_at_ms)").count(), 2, "{indexes}");
+    assert_eq!(indexes.matches("(key, lock_id)").count(), 1, "{indexes}");
 
     let mut config = server.config();
     config.table_name = "no_such_schema.locks".to_owned();

@@ -8,5 +8,6 @@ mod operations;
 mod pool;
 mod pooler;
 mod server;
+mod sharing;
 mod starvation;
 mod watch;
