@@ -217,6 +217,19 @@ describe("a PostgreSQL", () => {
     });
   });
 
+  test("with the tables of an earlier version works, except for shared keys", async () => {
+    await setupSchema(server.url, { tableName: "old_locks", fenceTableName: "old_fence_counters" });
+    await sql`DROP TABLE old_locks_holders`;
+    const { code, by } = await examine(["--url", server.url, "--prefix", "old"]);
+    expect(code).toBe(0);
+    expect(by.schema).toMatchObject({
+      verdict: "warning",
+      value: "the table of shared keys is missing",
+    });
+    expect(by.schema.advice).toContain("npx syncguard schema --prefix old --apply");
+    expect(by.lock).toMatchObject({ verdict: "ok" });
+  });
+
   test("whose role lacks privileges", async () => {
     await setupSchema(server.url, {});
     await sql.unsafe(`CREATE ROLE reader LOGIN;
@@ -227,7 +240,11 @@ describe("a PostgreSQL", () => {
     expect(code).toBe(1);
     expect(by.rights).toMatchObject({
       verdict: "error",
-      value: "no INSERT, UPDATE, DELETE on the lock table, no INSERT, UPDATE on the counter table",
+      value: [
+        "no INSERT, UPDATE, DELETE on the lock table",
+        "no INSERT, UPDATE on the counter table",
+        "no SELECT, INSERT, UPDATE, DELETE on the table of shared keys",
+      ].join(", "),
     });
   });
 

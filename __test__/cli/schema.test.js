@@ -56,7 +56,7 @@ describe("PostgreSQL", () => {
       const applied = await cli(["schema", "--apply", ...args]);
       expect(applied).toMatchObject({ code: 0, stdout: "The tables exist.\n", stderr: "" });
     }
-    const tables = [`${prefix}_fence_counters`, `${prefix}_locks`];
+    const tables = [`${prefix}_fence_counters`, `${prefix}_locks`, `${prefix}_locks_holders`];
     expect(await tablesOf(prefix)).toEqual(tables);
     expect(await cli(["run", "k", ...args, "--", "echo", "in"])).toMatchObject({
       code: 0,
