@@ -1,4 +1,5 @@
 mod default;
+mod earlier_version;
 mod failures;
 mod handover;
 // On other systems the file never counts as local, so callers run no operations: see `file::system`.

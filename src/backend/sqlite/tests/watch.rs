@@ -169,6 +169,50 @@ async fn an_expired_lock_is_notified_with_the_next_commit() {
 }
 
 #[tokio::test]
+async fn the_end_of_one_share_is_notified_and_a_new_one_is_not() {
+    let dir = TestDir::new();
+    let (holder, waiter) = two(&dir);
+    let share = || AcquireRequest {
+        access: crate::lock::Access::Shared { limit: 3 },
+        ..request("k")
+    };
+    let (one, two) = (share(), share());
+    for lock in [&one, &two] {
+        assert!(granted(holder.acquire(lock).await.unwrap()).is_some());
+    }
+    let mut watch = watch(&waiter, &one);
+    // A share may have ended between the refused attempt and this call.
+    notified(&mut watch).await;
+    not_notified(&mut watch).await;
+    holder.extend(one.lock_id, ttl(90_000)).await.unwrap();
+    let three = share();
+    assert!(granted(holder.acquire(&three).await.unwrap()).is_some());
+    not_notified(&mut watch).await;
+    holder.release(two.lock_id.into()).await.unwrap();
+    notified(&mut watch).await;
+    // It came and went before the watch looked again.
+    let brief = share();
+    holder.acquire(&brief).await.unwrap();
+    holder.release(brief.lock_id.into()).await.unwrap();
+    notified(&mut watch).await;
+    not_notified(&mut watch).await;
+    // Another watch of the key does not rely on what this one has seen.
+    notified(&mut waiter.watch(&one.key).unwrap()).await;
+
+    let mark = LockId::generate();
+    let writer = AcquireRequest {
+        mark: Some(mark),
+        ..request("k")
+    };
+    assert!(granted(holder.acquire(&writer).await.unwrap()).is_none());
+    not_notified(&mut watch).await;
+    holder.unmark(&writer.key, mark).await.unwrap();
+    notified(&mut watch).await;
+    holder.close().await;
+    waiter.close().await;
+}
+
+#[tokio::test]
 async fn each_watch_is_notified_of_its_own_key() {
     let dir = TestDir::new();
     let (holder, waiter) = two(&dir);

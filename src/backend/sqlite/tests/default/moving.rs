@@ -83,6 +83,42 @@ async fn the_locks_and_fences_of_the_previous_version_are_moved() {
     backend.close().await;
 }
 
+/// Processes of this version have used the file in the temp directory, while it was open in another.
+#[tokio::test]
+async fn shares_are_moved_with_their_record() {
+    let user = User::new();
+    let previous = user.previous();
+    let reader = || AcquireRequest {
+        access: crate::lock::Access::Shared { limit: 3 },
+        ..request("shared")
+    };
+    let readers = [reader(), reader()];
+    for reader in &readers {
+        assert!(granted(previous.acquire(reader).await.unwrap()).is_some());
+    }
+    previous.close().await;
+
+    let backend = user.backend();
+    assert!(take(&backend, "shared").await.is_none());
+    assert!(previous_version_refuses(&user.temp_file()));
+    let third = reader();
+    assert_eq!(
+        granted(backend.acquire(&third).await.unwrap())
+            .unwrap()
+            .value(),
+        3
+    );
+    assert!(granted(backend.acquire(&reader()).await.unwrap()).is_none());
+    for reader in readers.iter().chain([&third]) {
+        let released = backend.release(reader.lock_id.into()).await.unwrap();
+        assert_eq!(released, ReleaseOutcome::Released);
+    }
+    assert_eq!(take(&backend, "shared").await.unwrap().1, 4);
+    backend.close().await;
+    let error = refusal(&user.previous()).await;
+    assert!(error.message.contains("home"), "{}", error.message);
+}
+
 #[tokio::test]
 async fn a_file_that_the_previous_version_has_open_stays_the_file() {
     let user = User::new();
