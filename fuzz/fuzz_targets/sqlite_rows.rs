@@ -1,6 +1,6 @@
 //! Rows of SQLite that something else has written, into tables without any rule. The input is
-//! `[lock, counter, now]` in JSON: the columns of a lock, those of its fence counter, and the time. A list of numbers is a
-//! text of these bytes.
+//! `[lock, counter, now, holders]` in JSON: the columns of a lock or a shared record, those of its fence
+//! counter, the time, and those of each holder. A list of numbers is a text of these bytes.
 #![no_main]
 
 use std::cell::RefCell;
@@ -32,15 +32,19 @@ fn open() -> Connection {
     database
 }
 
+type Rows = (Vec<Json>, Vec<Json>, u64, Vec<Vec<Json>>);
+
 fuzz_target!(|data: &[u8]| {
-    let Ok((lock, counter, now_ms)) = serde_json::from_slice::<(Vec<Json>, Vec<Json>, u64)>(data)
-    else {
+    let Ok((lock, counter, now_ms, holders)) = serde_json::from_slice::<Rows>(data) else {
         return;
     };
     DATABASE.with_borrow_mut(|database| {
         let written = database.transaction().unwrap();
         if insert(&written, "syncguard_locks", 6, lock)
             && insert(&written, "syncguard_fence_counters", 3, counter)
+            && holders
+                .into_iter()
+                .all(|holder| insert(&written, "syncguard_holders", 7, holder))
         {
             use_all(&written, now_ms);
         }
@@ -100,29 +104,40 @@ fn use_all(database: &Connection, now_ms: u64) {
     }
     let _ = sqlite::list(database, now_ms);
     let _ = sqlite::extend(database, lock_id, ttl, now_ms);
-    let request = AcquireRequest {
-        key: key.clone(),
-        lock_id: LockId::parse("BBBBBBBBBBBBBBBBBBBBBB").unwrap(),
-        ttl,
-        label: None,
-        caller: 0,
-        access: Access::Exclusive,
-        mark: None,
-    };
-    let before = fence(database);
-    if let Ok(AcquireOutcome::Acquired { fence, .. }) = sqlite::acquire(database, &request, now_ms)
-    {
-        assert!(fence.value() <= FENCE_MAX);
-        if let Some(Value::Integer(before)) = before {
-            assert!(
-                i64::try_from(fence.value()).unwrap() > before,
-                "a fence came again"
-            );
+    let mark = LockId::parse("EEEEEEEEEEEEEEEEEEEEEE").unwrap();
+    let access = [Access::Shared { limit: 2 }, Access::Exclusive];
+    for (access, id) in access.into_iter().zip(["F", "B"]) {
+        let before = fence(database);
+        let request = request(access, &id.repeat(22), mark);
+        if let Ok(AcquireOutcome::Acquired { fence, share, .. }) =
+            sqlite::acquire(database, &request, now_ms)
+        {
+            assert_eq!(share.is_some(), access.is_shared());
+            assert!(fence.value() <= FENCE_MAX);
+            if let Some(Value::Integer(before)) = before {
+                assert!(
+                    i64::try_from(fence.value()).unwrap() > before,
+                    "a fence came again"
+                );
+            }
         }
     }
+    let _ = sqlite::unmark(database, &key, mark, now_ms);
     let _ = sqlite::release(database, lock_id, now_ms);
     let _ = sqlite::force_release(database, &key, now_ms);
     let _ = sqlite::sweep(database, now_ms);
+}
+
+fn request(access: Access, lock_id: &str, mark: LockId) -> AcquireRequest {
+    AcquireRequest {
+        key: Key::new(KEY).unwrap(),
+        lock_id: LockId::parse(lock_id).unwrap(),
+        ttl: Ttl::from_number(1000.0).unwrap(),
+        label: None,
+        caller: 0,
+        access,
+        mark: (!access.is_shared()).then_some(mark),
+    }
 }
 
 fn fence(database: &Connection) -> Option<Value> {

@@ -26,6 +26,10 @@ pub fn release(db: &Connection, lock_id: LockId, now_ms: u64) -> Sql<ReleaseOutc
     store::release(db, lock_id, now_ms)
 }
 
+pub fn unmark(db: &Connection, key: &Key, mark: LockId, now_ms: u64) -> Sql<()> {
+    store::unmark(db, key, mark, now_ms)
+}
+
 pub fn extend(db: &Connection, lock_id: LockId, ttl: Ttl, now_ms: u64) -> Sql<ExtendOutcome> {
     store::extend(db, lock_id, ttl, now_ms)
 }
