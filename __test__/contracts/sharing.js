@@ -29,7 +29,7 @@ async function crowd(backend, config, count, ms = 5) {
     slots.add(slot);
     most = Math.max(most, ++running);
     // The first workers stay until the others are there: a slow store needs a while to admit them.
-    for (const end = Date.now() + 5_000; most < config.concurrency && Date.now() < end; ) {
+    for (const end = Date.now() + 5_000; most < config.concurrency && Date.now() < end;) {
       await sleep(ms);
     }
     await sleep(ms);
