@@ -46,6 +46,7 @@ impl Connections {
         let mut deadline = Instant::now() + self.config.operation_timeout();
         let (mut changed, mut contended, mut away) = (0, 0, None);
         loop {
+            let asked = Instant::now();
             let tried = attempt(Attempt {
                 connections: self,
                 connection: Arc::clone(&connection),
@@ -70,7 +71,11 @@ impl Connections {
                     let delay = match changed {
                         // The next read will most likely find the key locked.
                         1 => Duration::ZERO,
-                        _ => back_off(changed, MAX_CHANGED_DELAY),
+                        // Those who share a key go on writing. The longer an attempt takes, the more
+                        // of them meet.
+                        _ => (asked.elapsed() * changed)
+                            .min(MAX_CHANGED_DELAY)
+                            .mul_f64(rand::random_range(0.0..1.0)),
                     };
                     (changed < max_changed, delay)
                 }
