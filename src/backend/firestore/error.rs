@@ -168,7 +168,7 @@ pub(super) fn lock_error(status: &Status, place: &str) -> Error {
             "The database or project does not exist at {place}: check projectId and databaseId"
         )),
         Code::FailedPrecondition => Error::invalid_argument(format!(
-            "{place} cannot run this on the database: it must be in Native mode, and the field lockId of the lock collection must be indexed"
+            "{place} cannot run this on the database: it must be in Native mode, and the fields lockId and holderIds of the lock collection must be indexed"
         )),
         Code::InvalidArgument | Code::Unimplemented => {
             Error::invalid_argument(format!("{place} refused the request as invalid"))
