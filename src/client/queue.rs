@@ -93,8 +93,8 @@ impl Queues {
         }
     }
 
-    /// Joins the queue of the key. If the key was released since the arrival, the attempt may have been
-    /// refused before that, with nobody in the queue to be woken: the first waiter tries now.
+    /// Joins the queue of the key. If the key was released since the arrival, the first waiter is woken. The
+    /// caller's attempt may have been refused before the release, which then found nobody in the queue.
     pub fn join(self: &Arc<Self>, lock: &LockRequest, arrival: &Arrival) -> Waiter {
         let key = &lock.key;
         let entry = Arc::new(Entry {

@@ -30,7 +30,7 @@ pub trait EventLoop: Send + Sync + 'static {
     /// socket gets a [`Watched::turn`] soon. Only called if [`is_here`](Self::is_here) is true.
     fn is_gathering(&self) -> bool;
 
-    /// Serves the socket until it is over. Closes it if the loop has ended.
+    /// Serves the socket until it has nothing left to wait for. Closes it if the loop has ended.
     fn watch(&self, socket: Arc<dyn Watched>);
 
     /// Gives all sockets a turn soon.
@@ -65,6 +65,6 @@ pub enum Event {
 pub enum Interest {
     Read,
     ReadAndWrite,
-    /// The socket is over: the reactor forgets it.
+    /// The socket has nothing left to wait for, so the reactor forgets it.
     Nothing,
 }

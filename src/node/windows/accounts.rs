@@ -169,7 +169,7 @@ unsafe fn writers(list: *const ACL) -> io::Result<Vec<String>> {
                         writers.push(text_of((&raw mut (*entry).SidStart).cast())?);
                     }
                 }
-                // With conditions or for objects: nothing that is found on an ordinary file.
+                // Ordinary files have no other entries. An unknown one counts as a writer.
                 kind => writers.push(format!("an entry of kind {kind}")),
             }
         }
