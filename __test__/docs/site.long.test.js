@@ -136,6 +136,8 @@ describe("in a browser", () => {
   test.each([
     ["fence", "/guides/fencing"],
     ["which backend", "/guides/choosing-a-backend"],
+    ["choose a backend", "/guides/choosing-a-backend"],
+    ["semaphore", "/guides/sharing"],
     ["redis settings", "/deploy/redis"],
     ["redlock", "/migrate/redlock"],
     ["verrou", "/migrate/verrou"],

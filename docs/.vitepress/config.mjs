@@ -113,12 +113,12 @@ export const configOf = (project) => ({
           },
           searchOptions: {
             // People look for a task before they look for a decision or a requirement.
-            boostDocument: (id) =>
-              /\/(start|guides|deploy|integrations)\//.test(id)
-                ? 3
-                : /\/(adr|conformance|about)/.test(id)
-                  ? 0.3
-                  : 1,
+            boostDocument: (id) => {
+              if (/\/(start|guides)\//.test(id)) return 3;
+              if (/\/(deploy|integrations)\//.test(id)) return 2;
+              if (/\/migrate\//.test(id)) return 0.7;
+              return /\/(adr|conformance|about|benchmarks)/.test(id) ? 0.3 : 1;
+            },
           },
         },
       },

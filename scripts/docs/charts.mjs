@@ -3,8 +3,8 @@
 import { readText } from "./files.mjs";
 import { picture, text } from "./drawing.mjs";
 
-const WIDTH = 640;
-const LABEL = 210;
+const WIDTH = 460;
+const LABEL = 172;
 const BAR = 18;
 const ROW = 25;
 
@@ -55,10 +55,10 @@ export function barChart({ title, unit, better, groups }) {
     const longest = Math.max(...group.bars.map(({ value }) => value));
     for (const { name, value } of group.bars) {
       const ours = name.startsWith("syncguard");
-      const width = Math.max(2, (value / longest) * (WIDTH - LABEL - 80));
+      const width = Math.max(2, (value / longest) * (WIDTH - LABEL - 66));
       const middle = y + BAR / 2 + 4.5;
       parts.push(
-        text(LABEL - 8, middle, name, { size: 12.5, anchor: "end", weight: ours ? 600 : 400 }),
+        text(LABEL - 8, middle, name, { size: 12, anchor: "end", weight: ours ? 600 : 400 }),
         `<rect x="${LABEL}" y="${y}" width="${width.toFixed(1)}" height="${BAR}" rx="2" fill="var(--${ours ? "a" : "muted"})"${ours ? "" : ' opacity="0.55"'}/>`,
         text(LABEL + width + 7, middle, value.toLocaleString("en-US"), {
           size: 12.5,
@@ -109,26 +109,26 @@ const inFlight = (name) => `throughput, ${name === "redis" ? 64 : 32} in flight`
 /** The charts of docs/benchmarks.md. */
 export const CHARTS = {
   "benchmark-throughput": barChart({
-    title: "Locks acquired and released by one process, many at a time",
-    unit: "Pairs per second, with 64 requests in flight on Redis and 32 elsewhere",
+    title: "Locks acquired and released, many at a time",
+    unit: "Per second, with 64 (Redis) or 32 requests in flight",
     better: "more",
     groups: perStore(inFlight, "more"),
   }),
   "benchmark-latency": barChart({
-    title: "One lock acquired and released, one at a time",
+    title: "Locks acquired and released, one at a time",
     unit: "Microseconds, median",
     better: "less",
     groups: perStore(() => "p50, one in flight", "less"),
   }),
   "benchmark-hand-over": barChart({
-    title: "From the end of one process's work to the start of the next process's",
+    title: "From the end of one process's work to the next one's start",
     unit: "Milliseconds, median",
     better: "less",
     groups: [{ bars: columnOf("handover", 0, "p50", "less") }],
   }),
   "benchmark-crowd": barChart({
     title: "200 processes take turns on one key, for 5 ms each",
-    unit: "Seconds until all are done; the work alone takes one",
+    unit: "Seconds until all are done (the work alone takes one)",
     better: "less",
     groups: [{ bars: columnOf("handover", 1, "all done", "less") }],
   }),

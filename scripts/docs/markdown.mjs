@@ -90,7 +90,7 @@ function adaptLink(token, siblings, index, from, project) {
 export function inlinePicture(svg, label, tag = "span") {
   const [, width] = /<svg\b[^>]* width="(\d+)"/.exec(svg);
   // On a phone it shrinks as long as its text can be read. Then it scrolls.
-  const style = `min-width:${Math.round(width * 0.75)}px`;
+  const style = `min-width:${Math.round(width * 0.74)}px;max-width:${Math.round(width * 1.15)}px`;
   const html = svg
     .replace(/<style>[^]*?<\/style>\s*/, "")
     .replace(/<title>[^]*?<\/title>\s*/, "")

@@ -18,7 +18,7 @@ export const SECTIONS = [
     text: "Guides",
     open: true,
     pages: [
-      ["guides/choosing-a-backend", "Choosing a backend"],
+      ["guides/choosing-a-backend", "Choose a backend"],
       ["guides/waiting", "Waiting and timeouts"],
       ["guides/how-long-a-lock-lasts", "How long a lock lasts"],
       ["guides/fencing", "Lost locks and fencing"],
