@@ -121,7 +121,7 @@ export const CHARTS = {
     groups: perStore(() => "p50, one in flight", "less"),
   }),
   "benchmark-hand-over": barChart({
-    title: "From the end of one process's work to the next one's start",
+    title: "Time between one process's work and the next's",
     unit: "Milliseconds, median",
     better: "less",
     groups: [{ bars: columnOf("handover", 0, "p50", "less") }],

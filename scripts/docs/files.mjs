@@ -41,6 +41,14 @@ export function writtenPages() {
     .sort();
 }
 
+/** Returns the programs in examples/, each of which has a page. */
+export function exampleSources() {
+  return readdirSync(join(root, "examples"))
+    .filter((name) => name.endsWith(".mjs"))
+    .map((name) => `examples/${name}`)
+    .sort();
+}
+
 /** Resolves a link in a file of the repository to another file. */
 export const resolveLink = (from, link) => posix.join(dirname(from), link);
 

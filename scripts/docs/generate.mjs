@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { root } from "../lib/run.mjs";
 import { chartsOf } from "./charts.mjs";
-import { GENERATED, pageOf, readText } from "./files.mjs";
+import { exampleSources, GENERATED, pageOf, readText } from "./files.mjs";
 import { inlinePicture } from "./markdown.mjs";
 import { referencePages } from "./reference.mjs";
 
@@ -53,12 +53,6 @@ function resultPage(name) {
     return inlinePicture(svg, title, "div");
   });
   return charts.length ? { ...page, text: [page.text, "## Charts", ...charts].join("\n\n") } : page;
-}
-
-export function exampleSources() {
-  return readdirSync(join(root, "examples"))
-    .filter((name) => name.endsWith(".mjs"))
-    .map((name) => `examples/${name}`);
 }
 
 /** An example begins with a comment about it. On its page, that is the text above the code. */

@@ -1,4 +1,6 @@
 // The pages of the site by task, in reading order. A test makes sure that every page is here.
+import { basename } from "node:path";
+import { exampleSources, pageOf } from "./files.mjs";
 
 /** @typedef {{ text: string, page: string }} Entry `page` is a path without the first slash */
 
@@ -120,7 +122,10 @@ export const SECTIONS = [
   },
   {
     text: "Examples",
-    pages: [["examples/", "Examples"]],
+    pages: [
+      ["examples/", "Examples"],
+      ...exampleSources().map((source) => [pageOf(source), basename(source)]),
+    ],
   },
   {
     text: "Behind the scenes",
