@@ -76,6 +76,19 @@ test("links and anchors of the built pages", () => {
 
 const decode = (text) => text.replaceAll("&amp;", "&").replaceAll("&quot;", '"');
 
+test("every page can be reached from the front page", () => {
+  const reached = new Set(["/"]);
+  for (const path of reached) {
+    const file = htmlFiles().find((name) => pathOf(name) === path);
+    const html = readFileSync(join(OUT, file), "utf8");
+    for (const [, href] of html.matchAll(/<a\b[^>]* href="(\/[^"#]*)/g)) {
+      if (htmlFiles().some((name) => pathOf(name) === href)) reached.add(href);
+    }
+  }
+  const pages = htmlFiles().map(pathOf);
+  expect(pages.filter((path) => path !== "/404" && !reached.has(path))).toEqual([]);
+});
+
 test("llms.txt lists all pages, and llms-full.txt has their text", () => {
   const list = readFileSync(join(OUT, "llms.txt"), "utf8");
   const full = readFileSync(join(OUT, "llms-full.txt"), "utf8");

@@ -1,6 +1,6 @@
 // The parts of the documentation site that need no browser.
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { configOf } from "../../docs/.vitepress/config.mjs";
@@ -107,6 +107,13 @@ describe("charts", () => {
     expect(row.cells.length).toBeGreaterThan(4);
     for (const figure of row.cells) expect(chart).toContain(`>${figure.toLocaleString("en-US")}<`);
     for (const library of table.head) expect(chart).toContain(`>${library}<`);
+  });
+
+  test("the page of the benchmarks names all results", () => {
+    const text = read("docs/benchmarks.md");
+    for (const name of readdirSync(join(ROOT, "bench/results"))) {
+      if (name.endsWith(".md")) expect(text).toContain(`\`bench/results/${name}\``);
+    }
   });
 
   test("figures of the text are those of the results", () => {

@@ -23,6 +23,9 @@ export function forSite(md, project) {
       }
     }
   });
+  md.core.ruler.push("syncguard-named-files", ({ tokens, Token }) => {
+    for (const token of tokens) if (token.children) linkNamedFiles(token, Token);
+  });
   md.core.ruler.push("syncguard-before-after", ({ tokens, Token }) => {
     pairBeforeAndAfter(tokens, Token);
   });
@@ -37,6 +40,24 @@ export function forSite(md, project) {
     if (!svg.includes("var(--")) return image(tokens, index, options, env, self);
     return inlinePicture(svg, tokens[index].content);
   };
+}
+
+/**
+ * Makes links of the names of results. They have pages on the site, but are not in the npm package, so
+ * the documents only name them.
+ */
+function linkNamedFiles(parent, Token) {
+  let depth = 0;
+  parent.children = parent.children.flatMap((token) => {
+    if (token.type === "link_open") depth++;
+    if (token.type === "link_close") depth--;
+    const isResult =
+      token.type === "code_inline" && /^bench\/results\/[\w-]+\.md$/.test(token.content);
+    if (!isResult || depth > 0) return [token];
+    const open = new Token("link_open", "a", 1);
+    open.attrSet("href", `/${pageOf(token.content)}`);
+    return [open, token, new Token("link_close", "a", -1)];
+  });
 }
 
 /** Wraps a block of code that begins with `// before` and those that follow with `// after`. */
