@@ -132,9 +132,9 @@ test("transfer: opposite transfers do not block each other, and no money is lost
     const { code, lines } = await run("transfer", [args[0], accounts, ...args.slice(1)], env);
     return { code, printed: lines.join("\n") };
   };
-  for (const account of ["alice", "bob", "carol"]) {
-    expect((await program("open", account, 1_000)).code).toBe(0);
-  }
+  const names = ["alice", "bob", "carol"];
+  const opened = await Promise.all(names.map((account) => program("open", account, 1_000)));
+  for (const { code } of opened) expect(code).toBe(0);
   const sent = await Promise.all([
     program("send", "alice", "bob", 5, 40),
     program("send", "bob", "alice", 3, 40),
@@ -143,12 +143,20 @@ test("transfer: opposite transfers do not block each other, and no money is lost
   ]);
   for (const { code } of sent) expect(code).toBe(0);
   expect(sent[0].printed).toBe("sent 200 from alice to bob");
-  const balance = async (account) => Number((await program("balance", account)).printed);
-  expect(await balance("alice")).toBe(1_000 - 200 + 120 + 80);
-  expect(await balance("bob")).toBe(1_000 + 200 - 120 - 40);
-  expect(await balance("carol")).toBe(1_000 - 80 + 40);
-  const refused = await program("send", "alice", "bob", 5_000);
-  expect(refused).toEqual({ code: 1, printed: "alice has only 1000" });
-  expect((await program("send", "alice", "alice", 1)).code).toBe(1);
-  expect((await program("send", "alice", "dave", 1)).printed).toBe("there is no account dave");
+  const balances = await Promise.all(names.map((account) => program("balance", account)));
+  expect(balances.map(({ printed }) => Number(printed))).toEqual([
+    1_000 - 200 + 120 + 80,
+    1_000 + 200 - 120 - 40,
+    1_000 - 80 + 40,
+  ]);
+  const refused = await Promise.all([
+    program("send", "alice", "bob", 5_000),
+    program("send", "alice", "alice", 1),
+    program("send", "alice", "dave", 1),
+  ]);
+  expect(refused).toEqual([
+    { code: 1, printed: "alice has only 1000" },
+    { code: 1, printed: "the two accounts are the same" },
+    { code: 1, printed: "there is no account dave" },
+  ]);
 });
