@@ -295,31 +295,3 @@ function keepAlive(held) {
   }
   sweepAbove = 2 * keptAlive.size + 64;
 }
-
-/**
- * The argument of fn, and the base of what hold() returns. Its methods do not depend on `this`. Its getters
- * are on the prototype, because own getters would cost more than the rest of the call.
- */
-export class LockContext {
-  #held;
-
-  /** @param {Held} held */
-  constructor(held) {
-    this.#held = held;
-    this.lockId = held.lockId;
-    this.fence = held.fence;
-    if (held.slot !== undefined) this.slot = held.slot;
-    this.isHeld = (/** @type {number | undefined} */ forMs) => held.isHeld(forMs);
-    this.throwIfLost = () => held.throwIfLost();
-    this.extend = (/** @type {number | undefined} */ ttlMs) => held.extend(ttlMs);
-  }
-
-  /** The latest expiry known. */
-  get expiresAtMs() {
-    return this.#held.expiresAtMs;
-  }
-
-  get signal() {
-    return this.#held.signal;
-  }
-}

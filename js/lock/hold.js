@@ -3,7 +3,7 @@
 import { DisposalBy, hooksOf, isDebugging } from "../base/handle.js";
 import { readLockConfig } from "./config.js";
 import { Acquisition } from "./acquisition.js";
-import { contextOf } from "./several.js";
+import { contextOf } from "./context.js";
 
 /** @import { LockConfig, SeveralLocksConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */

@@ -6,7 +6,7 @@ import { readLockConfig } from "./config.js";
 import { endQuietly } from "./lock.js";
 import { callInside } from "./nesting.js";
 import { Acquisition } from "./acquisition.js";
-import { contextOf } from "./several.js";
+import { contextOf } from "./context.js";
 
 /** @import { LockConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */

@@ -5,7 +5,7 @@ import { readLockConfig } from "./config.js";
 import { hooksOf, notify, reportReleaseError } from "../base/handle.js";
 import { callInside } from "./nesting.js";
 import { Acquisition } from "./acquisition.js";
-import { contextOf } from "./several.js";
+import { contextOf } from "./context.js";
 
 /** @import { AutoLock, BackendCapabilities, CustomLockBackend, LockConfig, SeveralLocksConfig } from "../../index.js" */
 /** @typedef {import("./config.js").LockPlan} LockPlan */

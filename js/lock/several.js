@@ -1,7 +1,5 @@
 // Several locks that are held together: losing one loses all.
 
-import { LockContext } from "./held.js";
-
 /** @import { ReleaseResult } from "../../index.js" */
 /** @typedef {import("../native/engine.js").Engine} Engine */
 /** @typedef {import("./held.js").Held} Held */
@@ -103,62 +101,4 @@ export class HeldSeveral {
     }
     return result;
   }
-}
-
-/** The argument of fn, and the base of what hold() returns, for several keys. */
-export class SeveralContext {
-  #held;
-
-  /**
-   * @param {HeldSeveral} held
-   * @param {readonly string[]} keys as the caller wrote them
-   */
-  constructor(held, keys) {
-    this.#held = held;
-    this.fences = byKey(held, keys, ({ fence }) => fence);
-    this.lockIds = byKey(held, keys, ({ lockId }) => lockId);
-    if (held.locks.some(({ slot }) => slot !== undefined)) {
-      this.slots = byKey(held, keys, ({ slot }) => slot);
-    }
-    this.isHeld = (/** @type {number | undefined} */ forMs) => held.isHeld(forMs);
-    this.throwIfLost = () => held.throwIfLost();
-    this.extend = (/** @type {number | undefined} */ ttlMs) => held.extend(ttlMs);
-  }
-
-  /** The earliest expiry of the locks. */
-  get expiresAtMs() {
-    return this.#held.expiresAtMs;
-  }
-
-  get signal() {
-    return this.#held.signal;
-  }
-}
-
-/**
- * Returns an object with a fact of each lock, by the keys as the caller wrote them.
- * @template T
- * @param {HeldSeveral} held
- * @param {readonly string[]} keys
- * @param {(lock: Held) => T} fact
- * @returns {Record<string, T>}
- */
-function byKey(held, keys, fact) {
-  const locks = new Map(held.locks.map((lock) => [lock.key, lock]));
-  const known = keys.flatMap((key) => {
-    const lock = locks.get(key.normalize());
-    return lock === undefined ? [] : [/** @type {[string, T]} */ ([key, fact(lock)])];
-  });
-  // Unlike an assignment, this gives the object a property of its own for the key "__proto__".
-  return Object.fromEntries(known);
-}
-
-/**
- * Returns the argument of fn: the context of one lock or of several.
- * @param {Held | HeldSeveral} held
- * @param {import("./config.js").LockPlan} plan
- */
-export function contextOf(held, { keys }) {
-  if (held instanceof HeldSeveral) return new SeveralContext(held, keys ?? []);
-  return new LockContext(held);
 }
