@@ -18,12 +18,12 @@ const SCHEMES = {
   "rediss:": (url, options) => createRedisBackend(url, options),
   "postgres:": (url, options) => createPostgresBackend(url, options),
   "postgresql:": (url, options) => createPostgresBackend(url, options),
-  "sqlite:": (url, options) => createSqliteBackend(url, options),
   "firestore:": (url, options) => createFirestoreBackend(url, options),
+  "sqlite:": (url, options) => createSqliteBackend(url, options),
   "memory:": (_url, options) => createMemoryBackend(undefined, options),
 };
 
-const KNOWN = "redis:, rediss:, postgres:, postgresql:, firestore:, sqlite:, memory:";
+const KNOWN = Object.keys(SCHEMES).join(", ");
 const DEFAULTS = "SYNCGUARD_URL, or else this host's SQLite file";
 
 /**
