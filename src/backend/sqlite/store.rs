@@ -46,6 +46,7 @@ pub(super) struct Record {
     pub(super) lock_id: String,
     expires_at_ms: u64,
     acquired_at_ms: u64,
+    is_shared: bool,
     /// The last fence of the key.
     pub(super) fence: u64,
     label: Option<HolderLabel>,
@@ -59,6 +60,7 @@ impl Record {
                     lock_id: text(row, "lock_id").unwrap_or_default().to_owned(),
                     expires_at_ms: time(row, 0)?,
                     acquired_at_ms: time(row, 1)?,
+                    is_shared: row.get(2)?,
                     fence: text(row, "fence")
                         .and_then(|fence| fence.parse().ok())
                         .unwrap_or(0),
@@ -78,11 +80,17 @@ impl Record {
         db: &Connection,
         now_ms: u64,
     ) -> rusqlite::Result<Option<SharedRecord>> {
+        if !self.is_shared {
+            return Ok(None);
+        }
         SharedRecord::read(db, &self.lock_id, self.expires_at_ms, now_ms)
     }
 
     /// As [`shared`](Self::shared), to write it afterwards.
     fn open_shared(&self, db: &Connection, now_ms: u64) -> rusqlite::Result<Option<SharedRecord>> {
+        if !self.is_shared {
+            return Ok(None);
+        }
         SharedRecord::open(db, &self.lock_id, self.expires_at_ms, now_ms)
     }
 
@@ -135,7 +143,7 @@ pub(super) fn acquire(
     let share = if request.access.is_shared() {
         Some(shared::grant(db, &key, shared, request, fence, now_ms)?)
     } else {
-        if let Some(expired) = record {
+        if let Some(expired) = record.filter(|record| record.is_shared) {
             shared::remove_holders(db, &expired.lock_id)?;
         }
         write_exclusive(db, &key, request, fence, now_ms)?;
