@@ -79,7 +79,8 @@ impl RedisBackend {
     /// Returns a lockId for a record that nobody holds alone.
     fn unheld_lock_id(&self, key: &Key) -> LockId {
         let lock_id = LockId::generate();
-        self.capabilities().lock_id_for(key, lock_id)
+        self.capabilities()
+            .lock_id_for(key, Access::Exclusive, lock_id)
     }
 
     /// Runs a script on the server that has this shard, and returns its answer.
