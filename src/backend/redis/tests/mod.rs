@@ -8,6 +8,7 @@ mod memory_limit;
 mod operations;
 mod server;
 mod sharing;
+mod sharing_model;
 mod tls;
 mod together;
 mod watch;
