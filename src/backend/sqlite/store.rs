@@ -57,11 +57,11 @@ impl Record {
         db.prepare_cached(include_str!("sql/holder.sql"))?
             .query_row([key], |row| {
                 Ok(Self {
-                    lock_id: text(row, "lock_id").unwrap_or_default().to_owned(),
+                    lock_id: text(row, 2).unwrap_or_default().to_owned(),
                     expires_at_ms: time(row, 0)?,
                     acquired_at_ms: time(row, 1)?,
-                    is_shared: row.get(2)?,
-                    fence: text(row, "fence")
+                    is_shared: row.get(4)?,
+                    fence: text(row, 3)
                         .and_then(|fence| fence.parse().ok())
                         .unwrap_or(0),
                     label: label(row),

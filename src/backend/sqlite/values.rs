@@ -1,6 +1,6 @@
 //! How times and texts are stored in the tables.
 
-use rusqlite::Row;
+use rusqlite::{Row, RowIndex};
 
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live};
 
@@ -10,7 +10,7 @@ pub(super) fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 }
 
 /// Reads a text. None if another program has stored something else there.
-pub(super) fn text<'a>(row: &'a Row<'_>, column: &str) -> Option<&'a str> {
+pub(super) fn text<'a>(row: &'a Row<'_>, column: impl RowIndex) -> Option<&'a str> {
     row.get_ref(column).ok()?.as_str_or_null().ok()?
 }
 
