@@ -51,7 +51,7 @@ export const titleOf = ({ page, line }) => `${page}:${line}`;
 export const fileOf = ({ page, line, lang, text }) => {
   const stem = page.replace(/\.md$/, "").replaceAll(/[^\w]+/g, "-");
   const isCommonJs =
-    lang === "js" && !/^import\b|^export\b|^\s*await\b/m.test(text) && /\brequire\(/.test(text);
+    lang === "js" && !/^(?:import|export|await)\b/m.test(text) && /\brequire\(/.test(text);
   return `${stem}-${line}.${isCommonJs ? "cjs" : { js: "mjs", ts: "mts", tsx: "tsx", jsx: "jsx" }[lang]}`;
 };
 

@@ -38,6 +38,8 @@ async function runTests(word, args) {
   const folder = join(ROOT, "target", "docs", word);
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
+  // Without a configuration of its own, vitest would use that of this repository.
+  writeFileSync(join(folder, "vitest.config.mjs"), "export default {};\n");
   const found = marked(word);
   expect(found.length).toBeGreaterThan(0);
   for (const block of found) {

@@ -77,16 +77,16 @@ test("links and anchors of the built pages", () => {
 const decode = (text) => text.replaceAll("&amp;", "&").replaceAll("&quot;", '"');
 
 test("every page can be reached from the front page", () => {
+  const files = new Map(htmlFiles().map((file) => [pathOf(file), file]));
   const reached = new Set(["/"]);
   for (const path of reached) {
-    const file = htmlFiles().find((name) => pathOf(name) === path);
-    const html = readFileSync(join(OUT, file), "utf8");
+    const html = readFileSync(join(OUT, files.get(path)), "utf8");
     for (const [, href] of html.matchAll(/<a\b[^>]* href="(\/[^"#]*)/g)) {
-      if (htmlFiles().some((name) => pathOf(name) === href)) reached.add(href);
+      if (files.has(href)) reached.add(href);
     }
   }
-  const pages = htmlFiles().map(pathOf);
-  expect(pages.filter((path) => path !== "/404" && !reached.has(path))).toEqual([]);
+  const missing = [...files.keys()].filter((path) => path !== "/404" && !reached.has(path));
+  expect(missing).toEqual([]);
 });
 
 test("llms.txt lists all pages, and llms-full.txt has their text", () => {
@@ -125,7 +125,7 @@ async function visit(path, act = async () => {}, options = {}) {
 const KINDS = [
   ...["/", "/start/why", "/guides/fencing", "/guides/choosing-a-backend", "/redis", "/cli"],
   ...["/reference/", "/reference/api", "/reference/lock", "/reference/redis", "/deploy/redis"],
-  ...["/guides/sharing", "/integrations/lambda", "/examples/", "/about/decisions", "/no-such-page"],
+  ...["/guides/sharing", "/integrations/lambda", "/examples/", "/about/decisions"],
   ...["/reference/events-and-metrics", "/reference/exports", "/reference/error-codes"],
   ...["/migrate/redlock", "/examples/cron", "/benchmarks", "/about/benchmarks/redis", "/proof"],
   ...["/about/comparison", "/about/contributing", "/conformance", "/integrations/nestjs"],
@@ -140,8 +140,8 @@ describe("in a browser", () => {
       await page.locator(".VPSidebar").getByRole("link", { name: "The same on Redis" }).click();
       await page.waitForURL("**/start/redis");
       await page.locator(".VPNavBar").getByRole("link", { name: "Reference" }).click();
-      await page.waitForURL("**/reference/");
-      expect(await page.locator("h1").textContent()).toContain("Modules");
+      await page.waitForURL("**/reference/api");
+      expect(await page.locator("h1").textContent()).toContain("The API on one page");
     });
     expect(problems).toEqual([]);
   });
@@ -173,6 +173,14 @@ describe("in a browser", () => {
       await page.waitForURL(`**${expected}*`);
     });
     expect(problems).toEqual([]);
+  });
+
+  test("a page that does not exist leads to the front page", async () => {
+    await visit("/no-such-page", async (page) => {
+      expect(await page.locator("h1").textContent()).toContain("There is no such page");
+      await page.getByRole("link", { name: "go to home" }).click();
+      await page.locator(".VPHero").waitFor();
+    });
   });
 
   test("the front page plays the recording", async () => {
@@ -212,7 +220,7 @@ describe("in a browser", () => {
           getComputedStyle(document.querySelector(".picture svg text")).fill,
         ]);
       const light = await colors();
-      await page.locator(".VPNavBar .VPSwitchAppearance").click();
+      await page.locator(".VPNavBarAppearance button").click();
       await page.locator("html.dark").waitFor();
       // The colours change gradually.
       await expect.poll(colors).not.toEqual(light);
