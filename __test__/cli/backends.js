@@ -49,6 +49,7 @@ export async function connect(kind) {
   return {
     backend,
     url,
+    prefix,
     /** As the command shows it: without a user, a password and options. */
     store: url.replace(/\?.*/, "").replace(/\/\/.*@/, "//"),
     args: ["--url", url, ...args],

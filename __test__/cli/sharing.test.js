@@ -3,6 +3,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { hold, tryHold } from "../fixtures/api.js";
 import { until } from "../fixtures/wait.js";
+import { connect as connectPostgres } from "../postgres/open.js";
 import { BACKENDS, connect } from "./backends.js";
 import { cli, startCli } from "./cli.js";
 
@@ -200,4 +201,30 @@ test("the command inside of another one is not told about the locks of the outer
       [1, 2].map((number) => `SYNCGUARD_${name}_${number}`),
     ),
   );
+});
+
+test("a PostgreSQL that an earlier version has set up: exclusive locks work, and doctor says what is missing", async () => {
+  const at = await connect("postgres");
+  const sql = connectPostgres();
+  await sql.unsafe(`DROP TABLE ${at.prefix}_locks_holders`);
+  await sql.end();
+  const run = (...args) => cli([...args, ...at.args]);
+  const key = at.key();
+  expect(await cli(["run", key, ...at.args, ...sh("echo alone")])).toMatchObject({
+    ...{ code: 0, stdout: "alone\n" },
+  });
+  const shared = await cli(["run", key, "--shared", ...at.args, ...sh("echo never")]);
+  expect(shared).toMatchObject({ code: 78, stdout: "" });
+  const remedy = `npx syncguard schema --prefix ${at.prefix}`;
+  expect(shared.stderr).toContain(remedy);
+
+  const found = json(await run("doctor", "--json"));
+  const by = Object.fromEntries(found.map((finding) => [finding.name, finding]));
+  expect(by.lock.verdict).toBe("ok");
+  expect(by.sharing).toMatchObject({ verdict: "warning" });
+  expect(by.sharing.advice).toContain(remedy);
+  expect(by.notifications.verdict).toBe("ok");
+
+  expect((await run("schema", "--apply")).code).toBe(0);
+  expect((await cli(["run", key, "--shared", ...at.args, "--", "true"])).code).toBe(0);
 });
