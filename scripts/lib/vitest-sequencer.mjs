@@ -8,6 +8,7 @@ const SLOW = [
   "projects",
   "redis/cluster-faults",
   "handover",
+  "sharing",
   "e2e/package",
   "cli/doctor",
   "cli/run",

@@ -7,7 +7,7 @@ const NEED_SERVERS = [
   `__test__/${STORES}/**`,
   `__test__/contracts/${STORES}*.test.js`,
   `__test__/contracts/{belief,busy-processes,cleanup,clock,late-answers}.test.js`,
-  `__test__/handover/${STORES}.*`,
+  `__test__/{handover,sharing}/${STORES}{.,-}*`,
   "__test__/prove/{redis,others,growth}.long.test.js",
 ];
 
