@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use super::mark::Mark;
 #[cfg(test)]
 use super::simulation::mutation::Mutation;
 use super::wait::Wanted;
@@ -208,11 +209,12 @@ impl Client {
         self.capabilities.lock_id_for(key, access, lock_id)
     }
 
-    /// Makes one attempt. An exclusive waiter passes its `mark`: see [`AcquireRequest::mark`].
+    /// Makes one attempt. An exclusive waiter passes its `mark`: see [`AcquireRequest::mark`]. The mark
+    /// is not removed before the attempt is answered.
     pub(super) async fn attempt(
         self: Arc<Self>,
         lock: LockRequest,
-        mark: Option<LockId>,
+        mark: Option<Arc<Mark>>,
     ) -> Attempt {
         if self.closing.is_cancelled() {
             return Attempt::Failed(closed().into());
@@ -228,7 +230,12 @@ impl Client {
             label: self.label.clone(),
             caller: lock.caller,
             access: lock.access,
-            mark,
+            mark: mark.as_ref().map(|mark| mark.id),
+        };
+        #[cfg(test)]
+        let request = AcquireRequest {
+            mark: request.mark.filter(|_| !Mutation::MarkNotLeft.is_on()),
+            ..request
         };
         // The validity counts from before the request, because the store may grant the lock at once.
         let started = self.host.now();

@@ -147,6 +147,10 @@ impl Queues {
         let mut state = self.0.lock();
         state.count_release(key);
         let first = state.queues.get(key)?.first()?;
+        #[cfg(test)]
+        if first.access.is_shared() && Mutation::SharerNotWoken.is_on() {
+            return None;
+        }
         if !is_due(first) {
             return None;
         }
@@ -285,14 +289,30 @@ impl Waiter {
     }
 }
 
-impl Outcome {
-    fn lets_next_try(self, access: Access) -> bool {
-        match self {
+impl Waiter {
+    /// Lets the waiter that is first now make an attempt or watch the key, if that makes sense.
+    fn pass_turn(&self, next: &Entry) {
+        let Outcome::Succeeded(share) = self.outcome else {
             // This waiter may have been woken, and has not made its attempt.
-            Self::GaveUp => true,
-            Self::Succeeded(Some(share)) => access.is_shared() && access.admits(share.holders),
+            return next.wake();
+        };
+        let Some(share) = share else {
             // The next waiter is woken when the key is released.
-            Self::Succeeded(None) => false,
+            return;
+        };
+        #[cfg(test)]
+        if Mutation::NextSharerNotWoken.is_on() {
+            return;
+        }
+        // Set if another share was released while this one was granted.
+        let is_woken = self.take_wake_up();
+        // The attempt of a writer leaves its mark.
+        let is_writer = !next.access.is_shared();
+        if is_woken || is_writer || next.access.admits(share.holders) {
+            next.wake();
+        } else {
+            // It watches the key from now on, because other processes may release their shares.
+            next.changed.notify_one();
         }
     }
 }
@@ -315,10 +335,8 @@ impl Drop for Waiter {
         #[cfg(test)]
         let was_first = was_first && !Mutation::TurnKept.is_on();
         if was_first {
-            if let Some(next) = queue.first()
-                && self.outcome.lets_next_try(next.access)
-            {
-                next.wake();
+            if let Some(next) = queue.first() {
+                self.pass_turn(next);
             }
             let watch = self.watch.take();
             queue.watch = watch.or_else(|| queue.watch.take());

@@ -5,16 +5,19 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use tokio_util::sync::CancellationToken;
 
-use super::acquire::{HoldRequest, LockRequest, Settled};
+use super::acquire::{Failure, HoldRequest, LockRequest, Settled};
 use super::hold::Hold;
+#[cfg(test)]
+use super::simulation::mutation::Mutation;
 use super::wait::{Progress, WaitPolicy, was_lost};
-use super::{Client, Grant, HoldPolicy};
+use super::{Client, Grant, HoldPolicy, aborted};
 use crate::backend::ExtendOutcome;
 use crate::error::{Error, Result};
-use crate::lock::{Access, Key};
+use crate::lock::{Access, Key, Ttl};
 
 /// The locks that a caller wants to hold together.
 #[derive(Debug, Clone)]
@@ -37,8 +40,12 @@ impl SeveralRequest {
         wait: Option<WaitPolicy>,
         caller: u64,
     ) -> Self {
+        #[cfg(test)]
+        let unsorted = keys.clone();
         keys.sort_unstable_by(|a, b| a.as_str().as_bytes().cmp(b.as_str().as_bytes()));
         keys.dedup();
+        #[cfg(test)]
+        let keys = Mutation::KeysUnsorted.instead(keys, without_repetitions(unsorted));
         Self {
             keys,
             access,
@@ -49,23 +56,38 @@ impl SeveralRequest {
     }
 
     /// Returns the request for one of the keys.
-    fn of(&self, key: &Key, policy: HoldPolicy) -> HoldRequest {
+    fn of(&self, key: &Key) -> HoldRequest {
         HoldRequest {
             key: key.clone(),
             access: self.access,
-            policy,
+            policy: self.policy_meanwhile(),
             wait: None,
             caller: self.caller,
         }
     }
+
+    /// Returns the policy for locks that were acquired while others are still missing: they are kept
+    /// alive.
+    fn policy_meanwhile(&self) -> HoldPolicy {
+        if self.wait.is_none() {
+            return self.policy;
+        }
+        HoldPolicy {
+            auto_extend: true,
+            ..self.policy.ttl.into()
+        }
+    }
 }
 
-/// Returns the policy for locks that were acquired while others are still missing: they are kept alive.
-fn kept(policy: HoldPolicy) -> HoldPolicy {
-    HoldPolicy {
-        auto_extend: true,
-        ..policy.ttl.into()
+#[cfg(test)]
+fn without_repetitions(keys: Vec<Key>) -> Vec<Key> {
+    let mut kept: Vec<Key> = Vec::new();
+    for key in keys {
+        if !kept.contains(&key) {
+            kept.push(key);
+        }
     }
+    kept
 }
 
 impl Client {
@@ -90,10 +112,10 @@ impl Client {
             return Ok(None).into();
         };
         let keys = holds.iter().map(|hold| hold.key.clone()).collect();
-        let progress = last.progress;
+        let progress = last.progress.resumed();
         let (access, policy, wait) = (last.access, last.policy, progress.policy);
         let request = SeveralRequest::new(keys, access, policy, wait, caller);
-        self.abandon_all(&holds).await;
+        drop(self.abandon_all(&holds));
         self.hold_several_from(request, progress, cancel).await
     }
 
@@ -104,43 +126,39 @@ impl Client {
         cancel: Option<CancellationToken>,
     ) -> Settled<Option<Vec<Arc<Hold>>>> {
         let mut held: Vec<Arc<Hold>> = Vec::new();
-        let mut policy = request.policy;
+        let mut had_to_wait = false;
         loop {
             progress.attempts = progress.attempts.saturating_add(1);
             let missing = &request.keys[held.len()..];
-            let refused = match self.try_all(&request, missing, policy, &cancel).await {
-                Tried::Granted(granted) => {
+            let behind = match self.try_all(&request, missing, progress, &cancel).await {
+                Ok((granted, behind)) => {
                     held.extend(granted);
-                    None
+                    behind
                 }
-                Tried::Refused(before) => {
-                    held.extend(before);
-                    if request.wait.is_none() {
-                        self.abandon_all(&held).await;
-                        return Ok(None).into();
-                    }
-                    request.keys.get(held.len())
-                }
-                Tried::Failed(error, undo) => return self.give_up(held, error, undo),
+                Err(failure) => return self.give_up(&held, failure),
             };
-            let Some(refused) = refused else {
-                // Nothing had to be waited for, or the locks are held in the same way all the time.
-                match self.settle(held, &request, progress).await {
-                    Ok(Settling::Done(held)) => return Ok(Some(held)).into(),
-                    Ok(Settling::Lost(rest)) => held = rest,
-                    Err((rest, error)) => return self.give_up(rest, error, None),
+            self.drop_from_first_lost(&mut held);
+            let Some(refused) = request.keys.get(held.len()) else {
+                let settled = self.settle(&held, &request, had_to_wait, progress, &cancel);
+                match settled.await {
+                    Ok(settled) => held = settled,
+                    Err(failure) => return failure.into(),
                 }
-                policy = kept(request.policy);
+                if cancel.as_ref().is_some_and(CancellationToken::is_cancelled) {
+                    return self.give_up(&held, aborted().into());
+                }
+                if held.len() == request.keys.len() {
+                    return Ok(Some(held)).into();
+                }
                 continue;
             };
-            // From here on locks are kept alive while others are missing.
-            policy = kept(request.policy);
-            held = match self.hold_as(held, policy, false, progress).await {
-                Ok(held) => held,
-                Err((rest, error)) => return self.give_up(rest, error, None),
-            };
-            let waiting = request.of(refused, policy);
-            let settled = Arc::clone(&self).hold_from(waiting, progress, cancel.clone());
+            if request.wait.is_none() {
+                let all = join_all([behind, self.abandon_all(&held)]);
+                return self.refuse(Box::pin(all.map(drop)), &cancel).await;
+            }
+            had_to_wait = true;
+            let waiting = request.of(refused);
+            let settled = Arc::clone(&self).hold_from(waiting, progress.resumed(), cancel.clone());
             match settled.await {
                 Settled {
                     result: Ok(Some(hold)),
@@ -149,32 +167,31 @@ impl Client {
                     progress = hold.progress;
                     held.push(hold);
                 }
+                // A wait is never refused.
                 Settled {
                     result: Ok(None), ..
-                } => {
-                    self.abandon_all(&held).await;
-                    return Ok(None).into();
-                }
+                } => {}
                 Settled {
                     result: Err(error),
                     undo,
-                } => return self.give_up(held, error, undo),
+                } => return self.give_up(&held, Failure { error, undo }),
             }
-            held = self.without_lost(held).await;
+            self.drop_from_first_lost(&mut held);
         }
     }
 
-    /// Makes an attempt for each key, all at once. Locks behind the first refused key are released.
+    /// Makes an attempt for each key, all at once. Returns the locks before the first refused key. Those
+    /// behind it are released in the background: see [`abandon_all`](Self::abandon_all).
     async fn try_all(
         self: &Arc<Self>,
         request: &SeveralRequest,
         keys: &[Key],
-        policy: HoldPolicy,
+        progress: Progress,
         cancel: &Option<CancellationToken>,
-    ) -> Tried {
+    ) -> Result<(Vec<Arc<Hold>>, BoxFuture<'static, ()>), Failure> {
         let attempts = keys.iter().map(|key| {
-            let single = request.of(key, policy);
-            Arc::clone(self).hold(single, cancel.clone())
+            let single = request.of(key);
+            Arc::clone(self).hold_from(single, progress.single(), cancel.clone())
         });
         let mut granted = Vec::new();
         let mut behind = Vec::new();
@@ -193,102 +210,68 @@ impl Client {
                 }
             }
         }
-        let Some((error, undos)) = failed else {
-            self.abandon_all(&behind).await;
-            return if is_refused {
-                Tried::Refused(granted)
-            } else {
-                Tried::Granted(granted)
-            };
+        let Some((error, mut undos)) = failed else {
+            #[cfg(test)]
+            if Mutation::BehindKept.is_on() {
+                behind.clear();
+            }
+            return Ok((granted, self.abandon_all(&behind)));
         };
         behind.extend(granted);
-        let abandoned = self.abandoning(&behind);
-        let undo = async move {
-            join_all(undos).await;
-            abandoned.await;
-        };
-        Tried::Failed(error, Some(Box::pin(undo)))
-    }
-
-    /// Gives the locks their final policy once all of them were acquired. If one was lost in the meantime,
-    /// only the locks before it remain.
-    async fn settle(
-        self: &Arc<Self>,
-        held: Vec<Arc<Hold>>,
-        request: &SeveralRequest,
-        progress: Progress,
-    ) -> Result<Settling, (Vec<Arc<Hold>>, Error)> {
-        let count = held.len();
-        let had_to_wait = held.iter().any(|hold| hold.policy != request.policy);
-        let held = if had_to_wait {
-            self.hold_as(held, request.policy, true, progress).await?
-        } else {
-            held
-        };
-        let held = self.without_lost(held).await;
-        Ok(if held.len() == count {
-            Settling::Done(held)
-        } else {
-            Settling::Lost(held)
+        let abandoned = self.abandon_all(&behind);
+        undos.push(abandoned);
+        Err(Failure {
+            error,
+            undo: Some(Box::pin(join_all(undos).map(drop))),
         })
     }
 
-    /// Holds the same locks with another policy. If `renew`, each of them gets its whole TTL again. Locks
-    /// from the first lost one on are released and left out. An error comes with the locks to release.
-    async fn hold_as(
+    /// Gives the locks their final policy once all of them were acquired, and after a wait their whole
+    /// TTL. If one was lost in the meantime, only the locks before it remain. After an error, none does.
+    async fn settle(
         self: &Arc<Self>,
-        held: Vec<Arc<Hold>>,
-        policy: HoldPolicy,
-        renew: bool,
+        held: &[Arc<Hold>],
+        request: &SeveralRequest,
+        had_to_wait: bool,
         progress: Progress,
-    ) -> Result<Vec<Arc<Hold>>, (Vec<Arc<Hold>>, Error)> {
-        let changes = held.iter().map(|hold| async {
-            if hold.policy == policy {
-                return Ok(Some(Arc::clone(hold)));
-            }
-            self.change_policy(hold, policy, renew, progress).await
+        cancel: &Option<CancellationToken>,
+    ) -> Result<Vec<Arc<Hold>>, Failure> {
+        if held.iter().all(|hold| hold.policy == request.policy) {
+            return Ok(held.to_vec());
+        }
+        let ttl = had_to_wait.then_some(request.policy.ttl);
+        let mut preparing = Box::pin(Arc::clone(self).prepare_all(held.to_vec(), ttl));
+        let error = tokio::select! {
+            biased;
+            prepared = &mut preparing => return match prepared {
+                Ok(grants) => self.replace(held, grants, request, progress),
+                Err(error) => Err(self.without(held, error)),
+            },
+            error = self.stopped(cancel.as_ref()) => error,
+            error = self.until_over(&progress) => error,
+        };
+        let (client, held) = (Arc::clone(self), held.to_vec());
+        let undo = self.in_background(async move {
+            // The requests in flight are awaited, so that the release is the last one.
+            let _ = preparing.await;
+            client.abandon_all(&held).await;
         });
-        let mut changed = Vec::with_capacity(held.len());
-        let mut failure = None;
-        for result in join_all(changes).await {
-            match result {
-                Ok(hold) => changed.push(hold),
-                Err(error) => {
-                    changed.push(None);
-                    failure.get_or_insert(error);
-                }
-            }
-        }
-        if let Some(error) = failure {
-            let both = held.into_iter().zip(changed);
-            let rest = both.map(|(old, new)| new.unwrap_or(old)).collect();
-            return Err((rest, error));
-        }
-        let mut kept = Vec::with_capacity(changed.len());
-        let mut behind = Vec::new();
-        let mut is_lost = false;
-        for (old, new) in held.iter().zip(changed) {
-            is_lost |= new.is_none();
-            let hold = new.unwrap_or_else(|| Arc::clone(old));
-            if is_lost {
-                behind.push(hold);
-            } else {
-                kept.push(hold);
-            }
-        }
-        self.abandon_all(&behind).await;
-        Ok(kept)
+        let undo = Some(undo);
+        Err(Failure { error, undo })
     }
 
-    /// Ends a hold without releasing its lock, and holds the lock with another policy. None if the lock
-    /// is lost.
-    async fn change_policy(
-        self: &Arc<Self>,
-        hold: &Arc<Hold>,
-        policy: HoldPolicy,
-        renew: bool,
-        progress: Progress,
-    ) -> Result<Option<Arc<Hold>>> {
+    /// Ends holds without releasing their locks, and extends the locks if there is a `ttl`. Returns the
+    /// state of each lock as a grant, or None if the lock is lost.
+    async fn prepare_all(
+        self: Arc<Self>,
+        held: Vec<Arc<Hold>>,
+        ttl: Option<Ttl>,
+    ) -> Result<Vec<Option<Grant>>> {
+        let prepared = held.iter().map(|hold| self.prepare(hold, ttl));
+        join_all(prepared).await.into_iter().collect()
+    }
+
+    async fn prepare(&self, hold: &Hold, ttl: Option<Ttl>) -> Result<Option<Grant>> {
         // The hold is ended first, so that no further heartbeat begins. A heartbeat in flight is awaited,
         // because it could otherwise replace the new expiry.
         hold.end();
@@ -300,91 +283,126 @@ impl Client {
         if extending.is_none() || hold.held_for(self.host.now()).is_none() {
             return Ok(None);
         }
-        let mut expires_at_ms = hold.expires_at_ms();
-        let mut valid_until = hold.valid_until();
-        if renew {
-            let until = self.host.now() + policy.ttl.duration();
-            match self.backend.extend(hold.lock_id, policy.ttl).await? {
-                ExtendOutcome::Missed(_) => return Ok(None),
-                ExtendOutcome::Extended { expires_at_ms: at } => {
-                    (expires_at_ms, valid_until) = (at, until);
+        if let Some(ttl) = ttl {
+            let valid_until = self.host.now() + ttl.duration();
+            match self.backend.extend(hold.lock_id, ttl).await {
+                Ok(ExtendOutcome::Extended { expires_at_ms }) => {
+                    hold.extended(expires_at_ms, valid_until);
                 }
+                Ok(ExtendOutcome::Missed(_)) => return Ok(None),
+                // The lock is acquired again when there is a connection.
+                Err(error) if was_lost(&error) => return Ok(None),
+                Err(error) => return Err(error),
             }
         }
         let now = self.host.now();
-        let grant = Grant {
+        Ok(Some(Grant {
             lock_id: hold.lock_id,
             fence: hold.fence,
-            expires_at_ms,
+            expires_at_ms: hold.expires_at_ms(),
             share: hold.share,
             granted_at: now,
             answered_at: now,
-            valid_until,
-        };
-        let lock = LockRequest {
-            key: hold.key.clone(),
-            ttl: policy.ttl,
-            access: hold.access,
-            caller: 0,
-        };
-        let next = Arc::new(Hold::new(&lock, &grant, policy, progress, now));
-        self.holds.remove(hold.lock_id);
-        self.register(&next)?;
-        Ok(Some(next))
+            valid_until: hold.valid_until(),
+        }))
     }
 
-    /// Releases the first lost lock and those behind it. Returns the locks before it.
-    async fn without_lost(self: &Arc<Self>, mut held: Vec<Arc<Hold>>) -> Vec<Arc<Hold>> {
+    /// Holds prepared locks again: with the caller's policy if none is lost, or else those before the
+    /// first lost one with the policy that they had.
+    fn replace(
+        self: &Arc<Self>,
+        held: &[Arc<Hold>],
+        grants: Vec<Option<Grant>>,
+        request: &SeveralRequest,
+        progress: Progress,
+    ) -> Result<Vec<Arc<Hold>>, Failure> {
+        // An answer may have come after the lock's validity ended.
+        let now = self.host.now();
+        let lasts = |grant: &Grant| now < grant.valid_until;
+        let lasting = grants
+            .iter()
+            .take_while(|grant| grant.as_ref().is_some_and(lasts));
+        let count = lasting.count();
+        let (held, lost) = held.split_at(count);
+        drop(self.abandon_all(lost));
+        let policy = if lost.is_empty() {
+            request.policy
+        } else {
+            request.policy_meanwhile()
+        };
+        let replaced = held.iter().zip(grants.iter().flatten());
+        let replaced: Vec<_> = replaced
+            .map(|(hold, grant)| {
+                let lock = LockRequest {
+                    key: hold.key.clone(),
+                    ttl: policy.ttl,
+                    access: hold.access,
+                    caller: 0,
+                };
+                Arc::new(Hold::new(&lock, grant, policy, progress, now))
+            })
+            .collect();
+        for hold in &replaced {
+            self.holds.remove(hold.lock_id);
+            if let Err(error) = self.register(hold) {
+                return Err(self.without(&replaced, error));
+            }
+        }
+        Ok(replaced)
+    }
+
+    /// Releases the first lost lock and those behind it, in the background.
+    fn drop_from_first_lost(self: &Arc<Self>, held: &mut Vec<Arc<Hold>>) {
         let is_lost = |hold: &Arc<Hold>| self.lost(hold).is_some();
         if let Some(first) = held.iter().position(is_lost) {
-            let lost = held.split_off(first);
-            self.abandon_all(&lost).await;
+            drop(self.abandon_all(&held.split_off(first)));
         }
-        held
     }
 
-    /// Releases locks that are of no use without the others.
-    async fn abandon_all(self: &Arc<Self>, holds: &[Arc<Hold>]) {
-        self.abandoning(holds).await;
-    }
-
-    fn abandoning(self: &Arc<Self>, holds: &[Arc<Hold>]) -> BoxFuture<'static, ()> {
+    /// Releases locks that are of no use without the others, in the background. The returned future ends
+    /// when they are released.
+    fn abandon_all(self: &Arc<Self>, holds: &[Arc<Hold>]) -> BoxFuture<'static, ()> {
+        #[cfg(test)]
+        if Mutation::SetLeft.is_on() {
+            return Box::pin(std::future::ready(()));
+        }
         let undos: Vec<_> = holds.iter().map(|hold| self.abandon(hold)).collect();
-        Box::pin(async move {
-            join_all(undos).await;
-        })
+        Box::pin(join_all(undos).map(drop))
+    }
+
+    /// Refuses a single attempt once the locks that it acquired are released, so that its caller finds
+    /// them free.
+    async fn refuse(
+        &self,
+        mut abandoned: BoxFuture<'static, ()>,
+        cancel: &Option<CancellationToken>,
+    ) -> Settled<Option<Vec<Arc<Hold>>>> {
+        tokio::select! {
+            biased;
+            () = &mut abandoned => Ok(None).into(),
+            error = self.stopped(cancel.as_ref()) => Settled {
+                result: Err(error),
+                undo: Some(abandoned),
+            },
+        }
     }
 
     /// Returns the error, and releases the acquired locks in the background.
     fn give_up(
         self: &Arc<Self>,
-        held: Vec<Arc<Hold>>,
-        error: Error,
-        undo: Option<BoxFuture<'static, ()>>,
+        held: &[Arc<Hold>],
+        Failure { error, undo }: Failure,
     ) -> Settled<Option<Vec<Arc<Hold>>>> {
-        let abandoned = self.abandoning(&held);
+        let undos = [Some(self.abandon_all(held)), undo].into_iter().flatten();
         Settled {
             result: Err(error),
-            undo: Some(Box::pin(async move {
-                abandoned.await;
-                if let Some(undo) = undo {
-                    undo.await;
-                }
-            })),
+            undo: Some(Box::pin(join_all(undos).map(drop))),
         }
     }
-}
 
-/// The outcome of one attempt for several keys.
-enum Tried {
-    Granted(Vec<Arc<Hold>>),
-    /// The locks before the first refused key.
-    Refused(Vec<Arc<Hold>>),
-    Failed(Error, Option<BoxFuture<'static, ()>>),
-}
-
-enum Settling {
-    Done(Vec<Arc<Hold>>),
-    /// The locks before the first lost one.
-    Lost(Vec<Arc<Hold>>),
+    /// Returns the failure of a caller that gets none of these locks.
+    fn without(self: &Arc<Self>, held: &[Arc<Hold>], error: Error) -> Failure {
+        let undo = Some(self.abandon_all(held));
+        Failure { error, undo }
+    }
 }

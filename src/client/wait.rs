@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::acquire::{Attempt, Failure, LockRequest, Settled};
 use super::host::Moment;
-use super::mark::Marking;
+use super::mark::{Mark, Marking};
 use super::queue::Waiter;
 use super::rivals::{Follow, Rivals};
 #[cfg(test)]
@@ -15,7 +15,6 @@ use super::simulation::mutation::Mutation;
 use super::{Client, Grant, aborted, closed, timeout};
 use crate::backend::Holder;
 use crate::error::{Cause, Error, ErrorCode};
-use crate::lock::LockId;
 use crate::lock::retry::RetryPolicy;
 
 #[derive(Debug, Clone, Copy)]
@@ -41,8 +40,10 @@ const LOST_ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
 /// How much of its limits a wait has used.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// None for a single attempt.
+    /// None if nothing limits it: a single attempt.
     pub(super) policy: Option<WaitPolicy>,
+    /// Whether it waits if its attempt is refused.
+    waits: bool,
     pub(super) started: Moment,
     pub attempts: u32,
     /// Attempts that the back-off caused. Attempts with another cause do not count.
@@ -54,10 +55,27 @@ impl Progress {
     pub(super) fn start(policy: Option<WaitPolicy>, now: Moment) -> Self {
         Self {
             policy,
+            waits: policy.is_some(),
             started: now,
             attempts: 0,
             retries: 0,
             next_retry: now,
+        }
+    }
+
+    /// Returns a single attempt within the limits of this wait.
+    pub(super) fn single(self) -> Self {
+        Self {
+            waits: false,
+            ..self
+        }
+    }
+
+    /// Returns the wait that a single attempt was made for.
+    pub(super) fn resumed(self) -> Self {
+        Self {
+            waits: self.policy.is_some(),
+            ..self
         }
     }
 
@@ -114,7 +132,7 @@ impl Client {
         wanted: &Wanted<'_>,
         progress: &mut Progress,
     ) -> Settled<Option<Grant>> {
-        let Some(policy) = progress.policy else {
+        let Some(policy) = progress.policy.filter(|_| progress.waits) else {
             return match self.try_once(wanted, progress, None).await {
                 Attempt::Granted(grant) => Ok(Some(grant)).into(),
                 Attempt::Refused(_) => Ok(None).into(),
@@ -194,8 +212,8 @@ impl Client {
             }
             asked = self.host.now();
             waiter.note_attempt(asked);
-            let mark_id = mark.as_mut().map(|mark| mark.renewed(asked));
-            match self.try_once(wanted, progress, mark_id).await {
+            let left = mark.as_mut().map(|mark| mark.renewed(asked));
+            match self.try_once(wanted, progress, left).await {
                 Attempt::Granted(grant) => {
                     // The exclusive lock has replaced the record with the mark.
                     mark.into_iter().for_each(Marking::forget);
@@ -267,10 +285,10 @@ impl Client {
         self: &Arc<Self>,
         wanted: &Wanted<'_>,
         progress: &mut Progress,
-        mark: Option<LockId>,
+        mark: Option<Arc<Mark>>,
     ) -> Attempt {
-        match self.attempt_once(wanted, progress, mark).await {
-            Attempt::Failed(failure) if progress.policy.is_some() && was_lost(&failure.error) => {
+        match self.attempt_once(wanted, progress, mark.clone()).await {
+            Attempt::Failed(failure) if progress.waits && was_lost(&failure.error) => {
                 Box::pin(self.try_again(wanted, progress, mark)).await
             }
             attempt => attempt,
@@ -281,7 +299,7 @@ impl Client {
         self: &Arc<Self>,
         wanted: &Wanted<'_>,
         progress: &mut Progress,
-        mark: Option<LockId>,
+        mark: Option<Arc<Mark>>,
     ) -> Attempt {
         let mut pause = LOST_ATTEMPT_PAUSE;
         let mut repeated = 0;
@@ -294,7 +312,7 @@ impl Client {
             }
             pause *= 2;
             repeated += 1;
-            match self.attempt_once(wanted, progress, mark).await {
+            match self.attempt_once(wanted, progress, mark.clone()).await {
                 Attempt::Failed(failure) if repeated < MAX_REPEATS && was_lost(&failure.error) => {}
                 attempt => return attempt,
             }
@@ -306,7 +324,7 @@ impl Client {
         self: &Arc<Self>,
         wanted: &Wanted<'_>,
         progress: &mut Progress,
-        mark: Option<LockId>,
+        mark: Option<Arc<Mark>>,
     ) -> Attempt {
         progress.attempts = progress.attempts.saturating_add(1);
         let (key, ttl) = (&wanted.lock.key, wanted.lock.ttl);
@@ -345,7 +363,7 @@ impl Client {
     }
 
     /// Waits until the time of the wait is over, while an attempt is under way. Returns the error.
-    async fn until_over(&self, progress: &Progress) -> Error {
+    pub(super) async fn until_over(&self, progress: &Progress) -> Error {
         let Some(deadline) = progress.deadline() else {
             return std::future::pending().await;
         };
@@ -358,7 +376,7 @@ impl Client {
     }
 
     /// Waits until the caller cancels or the client closes. Returns the error for the caller.
-    async fn stopped(&self, cancel: Option<&CancellationToken>) -> Error {
+    pub(super) async fn stopped(&self, cancel: Option<&CancellationToken>) -> Error {
         let Some(cancel) = cancel else {
             self.closing.cancelled().await;
             return closed();

@@ -35,9 +35,12 @@ impl Watches for Shared {
 
     fn join(self: &Arc<Self>, key: &Key) -> Option<Changes> {
         self.run(|store, now_ms| {
-            let is_free = store.find_key(key, now_ms).is_none();
+            // A shared key may have room for another holder.
+            let is_locked = store
+                .find_key(key, now_ms)
+                .is_some_and(|lock| lock.share.is_none());
             let (changes, _) = store.watches.registry.join(key.clone())?;
-            if is_free {
+            if !is_locked {
                 changes.mark_changed();
             }
             Some(changes)

@@ -9,13 +9,14 @@ use tokio_util::sync::CancellationToken;
 use super::cancelling::Cancelling;
 use super::faults::OPERATION_LIMIT;
 use super::ledger::{Belief, Held, Ledger};
-use super::operations::Kind;
-use super::policies;
+use super::operations::{Asked, Keys, Kind};
+use super::policies::{self, Usage};
 use super::random::Random;
 use crate::backend::ReleaseOutcome;
 use crate::client::host::Moment;
 use crate::client::{
-    Client, Grant, Hold, HoldEvent, HoldPolicy, HoldRequest, LockRequest, Settled,
+    Client, Grant, Hold, HoldEvent, HoldPolicy, HoldRequest, LockRequest, Settled, SeveralRequest,
+    WaitPolicy,
 };
 use crate::lock::{Access, LockId, Ttl};
 
@@ -26,14 +27,20 @@ pub(super) struct Caller {
     pub machine: usize,
     pub client: Arc<Client>,
     pub ledger: Arc<Ledger>,
+    pub usage: Usage,
+    /// How often it wants to hold several keys.
+    pub sets_percent: u64,
     pub random: Random,
     pub longest_operation: Duration,
 }
 
-/// A hold that a caller has requested.
-struct Asked {
-    key: usize,
+/// What a caller has requested.
+#[derive(Clone, Copy)]
+struct Request {
+    keys: Keys,
+    access: Access,
     policy: HoldPolicy,
+    wait: Option<WaitPolicy>,
     deadline: Option<Moment>,
 }
 
@@ -43,6 +50,7 @@ impl Caller {
             self.pause(400).await;
             let key = self.random.below(self.ledger.keys.len());
             match self.random.below(20) {
+                0..=13 if self.random.chance(self.sets_percent) => self.hold_several().await,
                 0..=13 => self.hold(key).await,
                 14..=17 => self.acquire(key).await,
                 18 => self.take_away(key).await,
@@ -56,58 +64,140 @@ impl Caller {
         self.ledger.world.sleep(self.machine, duration).await;
     }
 
-    fn begin(&self, key: usize, kind: Kind, limit: impl Into<Option<Duration>>) -> usize {
-        self.ledger
-            .begin(self.machine, key, kind, None, limit.into())
+    fn begin(&self, key: usize, kind: Kind, limit: Duration) -> usize {
+        let asked = self.asked(key, kind);
+        self.ledger.begin(asked, Some(limit))
     }
 
     fn begin_with(&self, key: usize, lock_id: LockId, limit: Duration) -> usize {
-        let ledger = &self.ledger;
-        ledger.begin(self.machine, key, Kind::Use, Some(lock_id), Some(limit))
+        let asked = Asked {
+            lock_id: Some(lock_id),
+            ..self.asked(key, Kind::Use)
+        };
+        self.ledger.begin(asked, Some(limit))
     }
 
-    async fn hold(&mut self, key: usize) {
+    fn asked(&self, key: usize, kind: Kind) -> Asked {
+        Asked {
+            machine: self.machine,
+            keys: key.into(),
+            access: Access::Exclusive,
+            kind,
+            lock_id: None,
+        }
+    }
+
+    fn request(&mut self, keys: Keys) -> Request {
         let policy = policies::to_hold(&mut self.random);
         let wait = self
             .random
             .chance(80)
             .then(|| policies::to_wait(&mut self.random));
-        let kind = wait.map_or(Kind::TryHold, |wait| Kind::Wait {
-            backoff: policies::longest_delay(&wait),
-        });
-        let limit = wait.map_or(Some(self.longest_operation), |wait| wait.timeout);
-        let asked = Asked {
-            key,
-            policy,
-            deadline: wait.and_then(|wait| Some(self.ledger.world.now() + wait.timeout?)),
-        };
-        let request = HoldRequest {
-            key: self.ledger.keys[key].clone(),
-            access: Access::Exclusive,
+        Request {
+            keys,
+            access: self.usage.access(&mut self.random),
             policy,
             wait,
+            deadline: wait.and_then(|wait| Some(self.ledger.world.now() + wait.timeout?)),
+        }
+    }
+
+    /// Begins an operation that acquires locks to hold.
+    fn begin_holding(&self, request: &Request, is_several: bool) -> usize {
+        let kind = match request.wait.as_ref().map(policies::longest_delay) {
+            Some(backoff) if is_several => Kind::WaitForSeveral { backoff },
+            Some(backoff) => Kind::Wait { backoff },
+            None if is_several => Kind::TrySeveral,
+            None => Kind::TryHold,
+        };
+        let now = self.ledger.world.now();
+        let limit = match request.wait {
+            Some(_) => request.deadline.map(|deadline| deadline.since(now)),
+            // What was acquired is released before the refusal.
+            None if is_several && self.ledger.faults.calm => Some(self.longest_operation * 2),
+            None if is_several => Some(self.longest_operation + PATIENCE),
+            None => Some(self.longest_operation),
+        };
+        let asked = Asked {
+            keys: request.keys,
+            access: request.access,
+            ..self.asked(0, kind)
+        };
+        self.ledger.begin(asked, limit)
+    }
+
+    async fn hold(&mut self, key: usize) {
+        let request = self.request(key.into());
+        let asked = HoldRequest {
+            key: self.ledger.keys[key].clone(),
+            access: request.access,
+            policy: request.policy,
+            wait: request.wait,
             caller: 0,
         };
-        let mut id = self.begin(key, kind, limit);
+        let mut id = self.begin_holding(&request, false);
         let cancel = self.random.chance(25).then(CancellationToken::new);
-        let call = Arc::clone(&self.client).hold(request, cancel.clone());
+        let call = Arc::clone(&self.client).hold(asked, cancel.clone());
         let mut settled = self.cancelling(id, cancel, call).await;
-        while let Some(hold) = self.settled_hold(id, &asked, settled).await {
+        loop {
+            let Ok(Some(hold)) = settled.result else {
+                return self.not_granted(id, key, settled).await;
+            };
+            self.believe(id, &request, std::slice::from_ref(&hold));
             self.use_hold(key, &hold).await;
             let is_lost = self.client.lost(&hold).is_some();
-            let goes_on = self.random.chance(if is_lost { 50 } else { 5 });
-            if !goes_on || self.ledger.is_closing(self.machine) {
+            if !self.goes_on(is_lost) {
                 return self.end_hold(key, hold).await;
             }
             self.ledger.let_go(hold.lock_id);
-            let now = self.ledger.world.now();
-            let limit = match kind {
-                Kind::TryHold => Some(self.longest_operation),
-                _ => asked.deadline.map(|deadline| deadline.since(now)),
-            };
-            id = self.begin(key, kind, limit);
+            id = self.begin_holding(&request, false);
             settled = Arc::clone(&self.client).hold_again(hold, 0, None).await;
         }
+    }
+
+    async fn hold_several(&mut self) {
+        let count = self.ledger.keys.len();
+        // In any order, and some of them twice.
+        let numbers: Vec<usize> = (0..=self.random.below(count + 1))
+            .map(|_| self.random.below(count))
+            .collect();
+        let request = self.request(numbers.iter().copied().collect());
+        let names = numbers.iter().map(|key| self.ledger.keys[*key].clone());
+        let (access, policy) = (request.access, request.policy);
+        let asked = SeveralRequest::new(names.collect(), access, policy, request.wait, 0);
+        let mut id = self.begin_holding(&request, true);
+        let cancel = self.random.chance(25).then(CancellationToken::new);
+        let call = Arc::clone(&self.client).hold_several(asked, cancel.clone());
+        let mut settled = self.cancelling(id, cancel, call).await;
+        loop {
+            let Ok(Some(holds)) = settled.result else {
+                return self.not_granted(id, numbers[0], settled).await;
+            };
+            let held = self.believe(id, &request, &holds);
+            let used = self.random.below(held.len());
+            let (key, hold) = &held[used];
+            self.use_hold(*key, hold).await;
+            let is_lost = holds.iter().any(|hold| self.client.lost(hold).is_some());
+            if !self.goes_on(is_lost) {
+                for (key, hold) in held {
+                    self.end_hold(key, hold).await;
+                }
+                return;
+            }
+            for hold in &holds {
+                self.ledger.let_go(hold.lock_id);
+            }
+            id = self.begin_holding(&request, true);
+            settled = Arc::clone(&self.client)
+                .hold_several_again(holds, 0, None)
+                .await;
+        }
+    }
+
+    /// Whether the caller wants to hold the same again.
+    fn goes_on(&mut self, is_lost: bool) -> bool {
+        let goes_on = self.random.chance(if is_lost { 50 } else { 5 });
+        goes_on && !self.ledger.is_closing(self.machine)
     }
 
     fn cancelling<T>(
@@ -125,32 +215,39 @@ impl Caller {
         }
     }
 
-    async fn settled_hold(
+    /// Notes what the caller was told. Returns the numbers of the keys, too.
+    fn believe(
         &mut self,
         id: usize,
-        asked: &Asked,
-        settled: Settled<Option<Arc<Hold>>>,
-    ) -> Option<Arc<Hold>> {
-        let Ok(Some(hold)) = &settled.result else {
-            self.not_granted(id, asked.key, settled).await;
-            return None;
-        };
-        let told = self.random.chance(60).then(Arc::default);
-        if let Some(told) = &told {
-            self.listen(hold, Arc::clone(told));
+        request: &Request,
+        holds: &[Arc<Hold>],
+    ) -> Vec<(usize, Arc<Hold>)> {
+        let numbered = holds.iter().filter_map(|hold| {
+            let key = self.ledger.keys.iter().position(|key| *key == hold.key)?;
+            Some((key, Arc::clone(hold)))
+        });
+        let held: Vec<_> = numbered.collect();
+        let mut beliefs = Vec::with_capacity(held.len());
+        for (key, hold) in &held {
+            let told = self.random.chance(60).then(Arc::default);
+            if let Some(told) = &told {
+                self.listen(hold, Arc::clone(told));
+            }
+            beliefs.push(Belief {
+                machine: self.machine,
+                key: *key,
+                lock_id: hold.lock_id,
+                fence: hold.fence,
+                access: request.access,
+                share: hold.share,
+                client: Arc::clone(&self.client),
+                held: Held::Hold(Arc::clone(hold)),
+                lasts: request.policy.auto_extend && request.policy.max_hold.is_none(),
+                told,
+            });
         }
-        let belief = Belief {
-            machine: self.machine,
-            key: asked.key,
-            lock_id: hold.lock_id,
-            fence: hold.fence,
-            client: Arc::clone(&self.client),
-            held: Held::Hold(Arc::clone(hold)),
-            lasts: asked.policy.auto_extend && asked.policy.max_hold.is_none(),
-            told,
-        };
-        self.ledger.granted(id, belief);
-        Some(Arc::clone(hold))
+        self.ledger.granted(id, beliefs);
+        held
     }
 
     fn listen(&self, hold: &Arc<Hold>, told: Arc<AtomicBool>) {
@@ -238,8 +335,16 @@ impl Caller {
     async fn acquire(&mut self, key: usize) {
         let ttl = policies::ttl(&mut self.random);
         let cancel = self.random.chance(25).then(CancellationToken::new);
-        let id = self.begin(key, Kind::Acquire, self.longest_operation);
-        let lock = LockRequest::exclusive(self.ledger.keys[key].clone(), ttl);
+        let access = self.usage.access(&mut self.random);
+        let asked = Asked {
+            access,
+            ..self.asked(key, Kind::Acquire)
+        };
+        let id = self.ledger.begin(asked, Some(self.longest_operation));
+        let lock = LockRequest {
+            access,
+            ..LockRequest::exclusive(self.ledger.keys[key].clone(), ttl)
+        };
         let call = Arc::clone(&self.client).acquire(lock, cancel.clone());
         let settled = self.cancelling(id, cancel, call).await;
         let Ok(Some(grant)) = settled.result else {
@@ -250,12 +355,14 @@ impl Caller {
             key,
             lock_id: grant.lock_id,
             fence: grant.fence,
+            access,
+            share: grant.share,
             client: Arc::clone(&self.client),
             held: Held::Until(grant.valid_until),
             lasts: false,
             told: None,
         };
-        self.ledger.granted(id, belief);
+        self.ledger.granted(id, vec![belief]);
         let longest = self.use_grant(key, &grant).await;
         let ttl = longest.map_or(ttl, |longest| ttl.max(longest));
         self.end_grant(key, &grant, ttl).await;

@@ -5,42 +5,73 @@ use std::time::Duration;
 
 use super::faults::{OPERATION_LIMIT, SAFE_JUMP_MS};
 use super::ledger::{Belief, Held, Ledger, Reserved, State, short};
-use super::operations::{Kind, Operation, PROMPT};
+use super::operations::{Keys, Operation, PROMPT};
 use super::store::Store;
 use crate::backend::LockRecord;
 use crate::client::host::Moment;
-use crate::lock::LockId;
 use crate::lock::time::TIME_TOLERANCE_MS;
+use crate::lock::{Access, Fence, LockId};
 
 /// The longest time of an undo if nothing goes wrong.
 const MAX_UNDO_TIME: Duration = Duration::from_secs(1);
-/// The longest time until a released key is acquired by a waiter that can know about the release.
-const MAX_HANDOVER_TIME: Duration = Duration::from_millis(800);
 /// The longest time until a holder knows that its lock has expired.
 const MAX_LOSS_DELAY: Duration = Duration::from_millis(10);
+
+/// The live locks in the store, by the number of their key.
+pub(super) type Records = Vec<Vec<LockRecord>>;
+
+/// A holder of a key, as far as it matters to the others.
+#[derive(Clone, Copy)]
+struct Holder {
+    access: Access,
+    slot: Option<u32>,
+}
+
+/// Returns what is wrong if these hold one key at the same time.
+fn conflict(holders: &[Holder]) -> Option<&'static str> {
+    let limit = |holder: &Holder| match holder.access {
+        Access::Exclusive => 1,
+        Access::Shared { limit } => limit as usize,
+    };
+    let largest = holders.iter().map(limit).max().unwrap_or(1);
+    let slots: Vec<_> = holders.iter().filter_map(|holder| holder.slot).collect();
+    let is_alone = |holder: &Holder| !holder.access.is_shared() && holders.len() > 1;
+    let has_twin = |slot: &u32| slots.iter().filter(|other| *other == slot).count() > 1;
+    let has_slot = |holder: &Holder| holder.access.is_shared() == holder.slot.is_some();
+    if holders.iter().any(is_alone) {
+        Some("two hold the same key, and one of them does not share it")
+    } else if holders.len() > largest {
+        Some("more hold the same key than any of them allows")
+    } else if slots.iter().any(has_twin) {
+        Some("two have the same slot")
+    } else if !holders.iter().all(has_slot) {
+        Some("a holder without a slot shares a key, or one with a slot does not")
+    } else {
+        None
+    }
+}
 
 impl Ledger {
     pub(super) fn check(&self, store: &Store) {
         let now = self.world.now();
-        let records: Vec<Option<LockRecord>> =
-            self.keys.iter().map(|key| store.find(key)).collect();
+        let locks = store.locks();
+        let of_key = |key| locks.iter().filter(move |lock| lock.key == key).cloned();
+        let keys = self.keys.iter();
+        let records: Records = keys.map(|key| of_key(key.as_str()).collect()).collect();
         let mut state = self.state.lock();
         let late = state.operations.iter().find(|one| one.is_late(now));
         if let Some(late) = late.copied() {
             self.check_limit(&mut state, &late);
         }
         self.check_beliefs(&mut state, &records, now);
+        self.check_stored(&mut state, &records);
         self.check_reserved(&mut state, &records, now);
-        for (key, record) in records.iter().enumerate() {
-            match record {
-                Some(record) => {
-                    state.of_keys[key].free_since = None;
-                    state.of_keys[key].freed_by = None;
-                    self.check_owned(&mut state, key, record.lock_id, now);
-                }
-                None => self.check_wanted(&mut state, key, now),
+        for (key, records) in records.iter().enumerate() {
+            for record in records {
+                self.check_owned(&mut state, key, record.lock_id, now);
             }
         }
+        self.check_waits(&mut state, &records, now);
     }
 
     /// Whether the lock may have been taken away without its holder's knowledge.
@@ -69,31 +100,80 @@ impl Ledger {
         }
     }
 
+    /// All keys of the operation are held together.
+    pub(super) fn check_complete(
+        &self,
+        state: &mut State,
+        granted: &Operation,
+        beliefs: &[Belief],
+    ) {
+        let keys: Keys = beliefs.iter().map(|belief| belief.key).collect();
+        if keys != granted.asked.keys || beliefs.len() != keys.iter().count() {
+            let id = granted.id;
+            self.violate(state, || format!("{id} did not get its keys"));
+        }
+        for belief in beliefs.iter().filter(|_| self.faults.calm) {
+            if !belief.is_held() && !self.is_taken_away(state, belief) {
+                let id = short(belief.lock_id);
+                self.violate(state, || format!("{id} was lost before it was granted"));
+            }
+        }
+    }
+
+    /// The fences in the store rise, and nobody is let in before a waiting writer.
+    pub(super) fn check_admission(
+        &self,
+        state: &mut State,
+        key: usize,
+        access: Access,
+        fence: Fence,
+    ) {
+        let now = self.world.now();
+        let of_key = &mut state.of_keys[key];
+        let is_behind = fence.value() <= of_key.stored_fence;
+        of_key.stored_fence = fence.value();
+        let is_barred = access.is_shared() && of_key.mark.is_some_and(|mark| now < mark.until);
+        if !access.is_shared() {
+            of_key.mark = None;
+        }
+        if is_behind {
+            self.violate(state, || format!("fence {} is not new", fence.value()));
+        }
+        if is_barred && self.faults.calm {
+            self.violate(state, || "a writer that waits was overtaken".to_owned());
+        }
+    }
+
+    /// A caller that has an exclusive lock knows of no higher fence. Answers to holders that share the
+    /// key may overtake each other.
     pub(super) fn check_fence(&self, state: &mut State, belief: &Belief) {
         let is_last = !self.is_taken_away(state, belief) && belief.is_held();
         let fence = belief.fence.value();
         let of_key = &mut state.of_keys[belief.key];
-        let is_behind = is_last && fence <= of_key.last_fence;
+        let is_behind = is_last && !belief.access.is_shared() && fence <= of_key.last_fence;
         of_key.last_fence = of_key.last_fence.max(fence);
         if !of_key.fences.insert(fence) || is_behind {
             self.violate(state, || format!("fence {fence} again, or too late"));
         }
     }
 
-    /// There is one holder, and the store knows it.
-    fn check_beliefs(&self, state: &mut State, records: &[Option<LockRecord>], now: Moment) {
+    /// Nobody holds a key beside others that do not allow it, and the store knows all holders.
+    fn check_beliefs(&self, state: &mut State, records: &Records, now: Moment) {
         let mut wrong = None;
-        let mut holders = vec![0; records.len()];
+        let mut holders = vec![Vec::new(); records.len()];
         for belief in &state.beliefs {
             let is_taken_away = self.is_taken_away(state, belief);
             let id = || short(belief.lock_id);
             if belief.is_held() {
-                let record = records[belief.key].as_ref();
-                let is_stored = record.is_some_and(|record| record.lock_id == belief.lock_id);
-                holders[belief.key] += usize::from(!is_taken_away);
-                if holders[belief.key] > 1 {
-                    wrong = Some(format!("two hold the same key, one is {}", id()));
-                } else if !is_stored && !is_taken_away {
+                let is_its = |record: &LockRecord| record.lock_id == belief.lock_id;
+                if is_taken_away {
+                    continue;
+                }
+                holders[belief.key].push(Holder {
+                    access: belief.access,
+                    slot: belief.share.map(|share| share.slot),
+                });
+                if !records[belief.key].iter().any(is_its) {
                     wrong = Some(format!(
                         "{} is believed to be held, and is not stored",
                         id()
@@ -114,16 +194,35 @@ impl Ledger {
                 wrong = Some(format!("the holder of {} was not told of its end", id()));
             }
         }
+        if let Some(conflict) = holders.iter().find_map(|holders| conflict(holders)) {
+            wrong = Some(conflict.to_owned());
+        }
         if let Some(wrong) = wrong {
             self.violate(state, || wrong);
         }
     }
 
+    /// What the store has is consistent, whatever holders believe.
+    fn check_stored(&self, state: &mut State, records: &Records) {
+        let conflict = records.iter().find_map(|records| {
+            let holders = records.iter().filter_map(|record| {
+                Some(Holder {
+                    access: state.stored.get(&record.lock_id)?.access,
+                    slot: record.share.map(|share| share.slot),
+                })
+            });
+            conflict(&holders.collect::<Vec<_>>())
+        });
+        if let Some(conflict) = conflict {
+            self.violate(state, || format!("in the store, {conflict}"));
+        }
+    }
+
     /// A lock that was released before its minimum hold time stays locked for the rest of that time.
-    fn check_reserved(&self, state: &mut State, records: &[Option<LockRecord>], now: Moment) {
+    fn check_reserved(&self, state: &mut State, records: &Records, now: Moment) {
         let is_freed = |(lock_id, reserved): &(&LockId, &Reserved)| {
-            let record = records[reserved.key].as_ref();
-            let is_stored = record.is_some_and(|record| record.lock_id == **lock_id);
+            let is_its = |record: &LockRecord| record.lock_id == **lock_id;
+            let is_stored = records[reserved.key].iter().any(is_its);
             now < reserved.until && !is_stored && !state.taken_away.contains(*lock_id)
         };
         let freed = state.reserved.iter().find(is_freed);
@@ -149,7 +248,7 @@ impl Ledger {
             return;
         };
         let may_get_it = |one: &Operation| {
-            one.lock_id == Some(lock_id)
+            one.asked.lock_id == Some(lock_id)
                 || one.wants(lock.machine, key) && one.started <= lock.stored_at
         };
         if beliefs.iter().any(|belief| belief.lock_id == lock_id)
@@ -159,7 +258,7 @@ impl Ledger {
         }
         if let Some(reserved) = reserved.get(&lock_id) {
             let tolerance = Duration::from_millis(TIME_TOLERANCE_MS);
-            lock.owned_at = lock.owned_at.max(reserved.until + tolerance);
+            lock.owned_at = lock.owned_at.max(reserved.latest + tolerance);
         }
         let limit = if self.faults.calm && !excused.contains(&lock_id) {
             MAX_UNDO_TIME
@@ -174,38 +273,9 @@ impl Ledger {
         }
     }
 
-    /// A free key is acquired by its waiters.
-    fn check_wanted(&self, state: &mut State, key: usize, now: Moment) {
-        let of_key = &mut state.of_keys[key];
-        let free_since = *of_key.free_since.get_or_insert(now);
-        let freed_by = of_key.freed_by;
-        if !self.faults.calm {
-            return;
-        }
-        let is_late = |one: &&Operation| {
-            let Kind::Wait { backoff } = one.kind else {
-                return false;
-            };
-            let is_watched = self.faults.watches && !one.relies_on_holder;
-            let hears_of_it = freed_by.is_some_and(|by| is_watched || by == one.machine);
-            let limit = if hears_of_it {
-                MAX_HANDOVER_TIME
-            } else {
-                backoff * 2 + MAX_HANDOVER_TIME
-            };
-            one.key == key && now.since(free_since.max(one.started)) > limit
-        };
-        if let Some(late) = state.operations.iter().find(is_late).map(|one| one.id) {
-            self.violate(state, || format!("{late} waits for a key that is free"));
-        }
-    }
-
     /// Once everything has worked for a while, the store has only locks that somebody holds.
     pub(super) fn check_nothing_left(&self, store: &Store) {
-        for key in &self.keys {
-            let Some(record) = store.find(key) else {
-                continue;
-            };
+        for record in store.locks() {
             let mut state = self.state.lock();
             let is_held = |belief: &Belief| belief.lock_id == record.lock_id;
             if !state.excused.contains(&record.lock_id) && !state.beliefs.iter().any(is_held) {

@@ -7,12 +7,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::faults::Faults;
-use super::operations::{Kind, Operation, PROMPT};
+use super::operations::{Asked, Operation, PROMPT};
 use super::world::World;
 use crate::backend::AcquireRequest;
 use crate::client::host::Moment;
 use crate::client::{Client, Hold};
-use crate::lock::{Fence, Key, LockId, Ttl};
+use crate::lock::share::MARK_LEASE_MS;
+use crate::lock::{Access, Fence, Key, LockId, Share, Ttl};
 
 pub(super) struct Ledger {
     pub world: Arc<World>,
@@ -35,6 +36,11 @@ pub(super) struct State {
     pub reserved: BTreeMap<LockId, Reserved>,
     pub closing: BTreeSet<usize>,
     pub of_keys: Vec<OfKey>,
+    /// By machine and key: the room that the first waiter there could use.
+    pub rooms: BTreeMap<(usize, usize), Room>,
+    /// Since when nobody else has a key that callers wait for together with others, and how long that
+    /// may last.
+    pub unhindered: Option<(Moment, Duration)>,
 }
 
 impl State {
@@ -48,17 +54,45 @@ impl State {
 
 #[derive(Default, Clone)]
 pub(super) struct OfKey {
+    /// The last fence in the store.
+    pub stored_fence: u64,
+    /// The last fence that a caller was told.
     pub last_fence: u64,
     pub fences: BTreeSet<u64>,
-    pub free_since: Option<Moment>,
-    /// The machine that released it.
-    pub freed_by: Option<usize>,
+    /// The machine that last released a lock of this key, and when.
+    pub freed: Option<(usize, Moment)>,
+    pub mark: Option<LeftMark>,
+    /// When a mark was last removed.
+    pub unmarked: Option<Moment>,
+    /// Since when the key has been shared.
+    pub shared_since: Option<Moment>,
+}
+
+/// The mark of a waiting writer in a shared record.
+#[derive(Clone, Copy)]
+pub(super) struct LeftMark {
+    pub id: LockId,
+    pub machine: usize,
+    pub until: Moment,
+    /// When its writer was last seen waiting.
+    pub wanted_at: Moment,
+}
+
+/// Room for a waiter that does not use it yet.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    pub since: Moment,
+    /// When the waiter could hear of it.
+    pub heard: Option<Moment>,
 }
 
 /// A lock in the store.
 pub(super) struct Stored {
     pub machine: usize,
+    pub access: Access,
     pub stored_at: Moment,
+    /// When its caller was told of it: several locks are told of together.
+    pub told_at: Moment,
     /// The longest TTL that it was given.
     pub ttl: Duration,
     /// When somebody last held it or could still acquire it.
@@ -71,6 +105,8 @@ pub(super) struct Reserved {
     pub key: usize,
     /// Until when nobody else may hold it.
     pub until: Moment,
+    /// Until when it may be locked.
+    pub latest: Moment,
 }
 
 /// A lock as its holder sees it.
@@ -79,6 +115,8 @@ pub(super) struct Belief {
     pub key: usize,
     pub lock_id: LockId,
     pub fence: Fence,
+    pub access: Access,
+    pub share: Option<Share>,
     pub client: Arc<Client>,
     pub held: Held,
     /// Whether it lasts until somebody ends it.
@@ -152,28 +190,19 @@ impl Ledger {
 
     // Callers.
 
-    pub(super) fn begin(
-        &self,
-        machine: usize,
-        key: usize,
-        kind: Kind,
-        lock_id: Option<LockId>,
-        limit: Option<Duration>,
-    ) -> usize {
+    pub(super) fn begin(&self, asked: Asked, limit: Option<Duration>) -> usize {
         let now = self.world.now();
         let mut state = self.state.lock();
         state.begun += 1;
         let operation = Operation {
             id: state.begun,
-            machine,
-            key,
-            kind,
-            lock_id,
+            asked,
             started: now,
             until: limit.map(|limit| now + limit + PROMPT),
             cancelled: false,
             disturbed: false,
             relies_on_holder: false,
+            first_since: None,
         };
         self.trace(|| format!("{operation:?}"));
         state.operations.push(operation);
@@ -200,17 +229,25 @@ impl Ledger {
         }
     }
 
-    /// The operation acquired a lock for its caller.
-    pub(super) fn granted(&self, id: usize, belief: Belief) {
+    /// The operation acquired these locks for its caller.
+    pub(super) fn granted(&self, id: usize, beliefs: Vec<Belief>) {
         let Some(granted) = self.finish(id, "granted") else {
             return;
         };
         let mut state = self.state.lock();
         self.check_turn(&mut state, &granted);
-        self.check_fence(&mut state, &belief);
-        state.set_relying(granted.machine, granted.key, true);
-        state.grants += 1;
-        state.beliefs.push(belief);
+        self.check_complete(&mut state, &granted, &beliefs);
+        for belief in beliefs {
+            self.check_fence(&mut state, &belief);
+            if !belief.access.is_shared() {
+                state.set_relying(belief.machine, belief.key, true);
+            }
+            if let Some(stored) = state.stored.get_mut(&belief.lock_id) {
+                stored.told_at = self.world.now();
+            }
+            state.grants += 1;
+            state.beliefs.push(belief);
+        }
     }
 
     /// The holder does not rely on the lock any more.
@@ -235,11 +272,14 @@ impl Ledger {
             return;
         };
         let until = stored.stored_at + shortest;
+        let latest = stored.told_at + shortest;
         self.trace(|| {
             let remaining = until.since(self.world.now());
             format!("reserved for {remaining:?}: {}", short(lock_id))
         });
-        state.reserved.insert(lock_id, Reserved { key, until });
+        state
+            .reserved
+            .insert(lock_id, Reserved { key, until, latest });
     }
 
     /// Only the TTL ends the lock, and whoever should have released it knows that.
@@ -256,7 +296,7 @@ impl Ledger {
         let waits = state
             .operations
             .iter_mut()
-            .filter(|one| one.machine == machine);
+            .filter(|one| one.asked.machine == machine);
         waits.for_each(|operation| operation.ends_now(now));
     }
 
@@ -277,7 +317,7 @@ impl Ledger {
     pub(super) fn killed(&self, machine: usize) {
         self.trace(|| format!("machine {machine} dies"));
         let mut state = self.state.lock();
-        state.operations.retain(|one| one.machine != machine);
+        state.operations.retain(|one| one.asked.machine != machine);
         state.beliefs.retain(|one| one.machine != machine);
         drop(state);
         self.excuse_machine(machine);
@@ -290,23 +330,36 @@ impl Ledger {
         let asleep = state
             .operations
             .iter_mut()
-            .filter(|one| one.machine == machine);
+            .filter(|one| one.asked.machine == machine);
         asleep.for_each(|operation| operation.suspended(until, duration + lag));
     }
 
     // Locks in the store.
 
-    pub(super) fn stored(&self, request: &AcquireRequest, machine: usize) {
+    fn number(&self, key: &str) -> Option<usize> {
+        self.keys.iter().position(|one| one.as_str() == key)
+    }
+
+    pub(super) fn stored(&self, request: &AcquireRequest, fence: Fence, machine: usize) {
         let now = self.world.now();
-        self.trace(|| format!("stored for {machine}: {}", short(request.lock_id)));
+        self.trace(|| {
+            let (id, key) = (short(request.lock_id), request.key.as_str());
+            format!("stored for {machine}: {id}, {key} {:?}", request.access)
+        });
         let is_dead = self.world.is_dead(machine);
+        let key = self.number(request.key.as_str());
         let mut state = self.state.lock();
+        if let Some(key) = key {
+            self.check_admission(&mut state, key, request.access, fence);
+        }
         if is_dead {
             state.excused.insert(request.lock_id);
         }
         let lock = Stored {
             machine,
+            access: request.access,
             stored_at: now,
+            told_at: now,
             ttl: request.ttl.duration(),
             owned_at: now,
         };
@@ -322,10 +375,45 @@ impl Ledger {
 
     pub(super) fn released(&self, key: &str, lock_id: LockId, machine: usize) {
         self.trace(|| format!("released by {machine}: {}", short(lock_id)));
-        if let Some(key) = self.keys.iter().position(|one| one.as_str() == key) {
+        if let Some(key) = self.number(key) {
             let mut state = self.state.lock();
-            state.of_keys[key].freed_by = Some(machine);
+            state.of_keys[key].freed = Some((machine, self.world.now()));
             state.set_relying(machine, key, false);
+        }
+    }
+
+    /// An attempt left its mark in the record that refused it.
+    pub(super) fn marked(&self, key: &str, id: LockId, machine: usize) {
+        self.trace(|| format!("{key} marked by {machine}: {}", short(id)));
+        let now = self.world.now();
+        if let Some(key) = self.number(key) {
+            self.state.lock().of_keys[key].mark = Some(LeftMark {
+                id,
+                machine,
+                until: now + Duration::from_millis(MARK_LEASE_MS),
+                wanted_at: now,
+            });
+        }
+    }
+
+    pub(super) fn unmarked(&self, key: &str, id: LockId, machine: usize) {
+        self.remove_mark(key, machine, |mark| mark.id == id);
+    }
+
+    pub(super) fn all_unmarked(&self, key: &str, machine: usize) {
+        self.remove_mark(key, machine, |_| true);
+    }
+
+    fn remove_mark(&self, key: &str, machine: usize, is_it: impl Fn(LeftMark) -> bool) {
+        let now = self.world.now();
+        if let Some(key) = self.number(key) {
+            let of_key = &mut self.state.lock().of_keys[key];
+            if let Some(mark) = of_key.mark.filter(|mark| is_it(*mark)) {
+                self.trace(|| format!("unmarked by {machine}: {}", short(mark.id)));
+                of_key.mark = None;
+                of_key.unmarked = Some(now);
+                of_key.freed = Some((machine, now));
+            }
         }
     }
 

@@ -10,7 +10,7 @@
 //! - [`store`]: the store that machines share, its [`faults`], and a [`watch`] for each waiter;
 //! - [`callers`]: the calls of the engine, their [`policies`], and [`cancelling`] them;
 //! - [`ledger`]: what happened, and which [`operations`] are in flight; [`invariants`]: what must hold
-//!   after every step;
+//!   after every step; [`liveness`]: what must happen in time;
 //! - [`run`]: one run from its start to its end;
 //! - [`mutation`]: ways to break the engine on purpose, each of which must be detected.
 
@@ -20,6 +20,7 @@ mod faults;
 mod host;
 mod invariants;
 mod ledger;
+mod liveness;
 pub(super) mod mutation;
 mod operations;
 mod policies;
@@ -187,4 +188,54 @@ fn a_close_that_leaves_holds_is_noticed() {
 #[test]
 fn a_cancelled_call_that_gets_its_lock_is_noticed() {
     noticed(Mutation::CancelForgotten);
+}
+
+#[test]
+fn more_holders_than_the_limit_are_noticed() {
+    noticed(Mutation::LimitIgnored);
+}
+
+#[test]
+fn a_store_that_ignores_marks_is_noticed() {
+    noticed(Mutation::MarkIgnored);
+}
+
+#[test]
+fn a_writer_that_leaves_no_mark_is_noticed() {
+    noticed(Mutation::MarkNotLeft);
+}
+
+#[test]
+fn a_mark_that_is_not_renewed_is_noticed() {
+    noticed(Mutation::MarkNotRenewed);
+}
+
+#[test]
+fn a_mark_that_outlasts_its_writer_is_noticed() {
+    noticed(Mutation::MarkForgotten);
+}
+
+#[test]
+fn a_release_that_wakes_nobody_who_shares_is_noticed() {
+    noticed(Mutation::SharerNotWoken);
+}
+
+#[test]
+fn one_who_shares_and_does_not_pass_the_turn_on_is_noticed() {
+    noticed(Mutation::NextSharerNotWoken);
+}
+
+#[test]
+fn keys_in_the_order_of_the_caller_are_noticed() {
+    noticed(Mutation::KeysUnsorted);
+}
+
+#[test]
+fn locks_that_are_kept_behind_a_refused_key_are_noticed() {
+    noticed(Mutation::BehindKept);
+}
+
+#[test]
+fn a_set_that_is_left_behind_is_noticed() {
+    noticed(Mutation::SetLeft);
 }

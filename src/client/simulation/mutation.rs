@@ -20,6 +20,16 @@ pub(in crate::client) enum Mutation {
     DeadlineForgotten,
     HoldsLeft,
     CancelForgotten,
+    LimitIgnored,
+    MarkIgnored,
+    MarkNotLeft,
+    MarkNotRenewed,
+    MarkForgotten,
+    SharerNotWoken,
+    NextSharerNotWoken,
+    KeysUnsorted,
+    BehindKept,
+    SetLeft,
 }
 
 thread_local! {

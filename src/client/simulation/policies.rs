@@ -4,8 +4,47 @@ use std::time::Duration;
 
 use super::random::Random;
 use crate::client::{HoldPolicy, WaitPolicy};
-use crate::lock::Ttl;
 use crate::lock::retry::{Backoff, Jitter, RetryPolicy};
+use crate::lock::share::UNLIMITED;
+use crate::lock::{Access, Ttl};
+
+/// How the callers of one run use their keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Usage {
+    /// Nobody shares.
+    Exclusive,
+    /// At most so many holders at a time.
+    Semaphore(u32),
+    ReadersAndWriters,
+    /// Limits that change, readers and exclusive holders.
+    Mixed,
+}
+
+impl Usage {
+    pub(super) fn draw(random: &mut Random) -> Self {
+        let limit = random.pick(&[2, 3]);
+        random.pick(&[
+            Self::Exclusive,
+            Self::Exclusive,
+            Self::Semaphore(limit),
+            Self::ReadersAndWriters,
+            Self::Mixed,
+        ])
+    }
+
+    /// Draws the access for one call.
+    pub(super) fn access(self, random: &mut Random) -> Access {
+        let limit = match self {
+            Self::Exclusive => return Access::Exclusive,
+            Self::Semaphore(limit) => limit,
+            Self::ReadersAndWriters if random.chance(30) => return Access::Exclusive,
+            Self::ReadersAndWriters => UNLIMITED,
+            Self::Mixed if random.chance(25) => return Access::Exclusive,
+            Self::Mixed => random.pick(&[1, 2, 3, 5, UNLIMITED]),
+        };
+        Access::Shared { limit }
+    }
+}
 
 pub(super) fn ttl(random: &mut Random) -> Ttl {
     let ms = random.pick(&[300.0, 1000.0, 3000.0, 20_000.0, 60_000.0]);

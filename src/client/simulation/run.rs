@@ -8,12 +8,13 @@ use super::callers::{Caller, PATIENCE};
 use super::faults::{Faults, SAFE_JUMP_MS};
 use super::host::SimulatedHost;
 use super::ledger::Ledger;
-use super::operations::Kind;
+use super::operations::{Asked, Keys, Kind};
+use super::policies::Usage;
 use super::random::Random;
 use super::store::{Line, Store};
 use super::world::{STORE, Step, World};
 use crate::client::Client;
-use crate::lock::Key;
+use crate::lock::{Access, Key};
 
 /// The number of steps after which a run must be in an endless loop.
 const MOST_STEPS: usize = 200_000;
@@ -36,6 +37,8 @@ struct Run {
     /// The first machine is the store's, so these count from 1.
     clients: Vec<Arc<Client>>,
     callers_left: Arc<Vec<AtomicUsize>>,
+    usage: Usage,
+    sets_percent: u64,
     random: Random,
     steps: usize,
 }
@@ -53,13 +56,15 @@ impl Run {
         let mut random = Random::new(seed);
         let faults = Faults::draw(&mut random);
         let machines = 1 + random.below(3);
-        let names = ["one", "two"];
-        let keys = if random.chance(70) { 1 } else { 2 };
+        let usage = Usage::draw(&mut random);
+        let sets_percent = random.pick(&[0, 10, 60]);
+        let names = ["one", "two", "three"];
+        let keys = random.pick(&[1, 1, 1, 2, 3]);
         let keys = names[..keys].iter().map(|name| Key::new(name).unwrap());
         let world = World::new(random.fork(), machines);
         let ledger = Ledger::new(&world, keys.collect(), faults.clone(), traced);
         let ledger = Arc::new(ledger);
-        ledger.trace(|| format!("{machines} machines, {faults:?}"));
+        ledger.trace(|| format!("{machines} machines, {usage:?}, {faults:?}"));
         let store = Store::new(&world, &ledger, faults);
         let clients = (1..=machines).map(|machine| {
             let host = SimulatedHost {
@@ -75,14 +80,18 @@ impl Run {
             world,
             ledger,
             store,
+            usage,
+            sets_percent,
             random,
             steps: 0,
         }
     }
 
     fn play(&mut self) -> Result<Summary, String> {
+        // Sometimes there are many of them.
+        let most = self.random.pick(&[4, 4, 4, 4, 12]);
         for machine in 1..=self.clients.len() {
-            for _ in 0..=self.random.below(4) {
+            for _ in 0..=self.random.below(most) {
                 self.start_caller(machine);
             }
         }
@@ -129,6 +138,8 @@ impl Run {
             machine,
             client: Arc::clone(&self.clients[machine - 1]),
             ledger: Arc::clone(&self.ledger),
+            usage: self.usage,
+            sets_percent: self.sets_percent,
             random: self.random.fork(),
             longest_operation: self.store.faults().longest_operation(),
         };
@@ -201,7 +212,14 @@ impl Run {
         let task = async move {
             world.sleep(machine, after).await;
             let started = world.now();
-            let id = ledger.begin(machine, 0, Kind::Close, None, Some(timeout + PATIENCE));
+            let asked = Asked {
+                machine,
+                keys: Keys::default(),
+                access: Access::Exclusive,
+                kind: Kind::Close,
+                lock_id: None,
+            };
+            let id = ledger.begin(asked, Some(timeout + PATIENCE));
             ledger.closing(machine);
             client.close(timeout).await;
             ledger.finish(id, "closed");

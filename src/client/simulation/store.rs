@@ -11,7 +11,8 @@ use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use super::faults::{Fate, Faults};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, short};
+use super::mutation::Mutation;
 use super::watch::BadWatch;
 use super::world::{START, STORE, World};
 use crate::backend::memory::MemoryBackend;
@@ -21,7 +22,8 @@ use crate::backend::{
 };
 use crate::client::host::Moment;
 use crate::error::{Error, Result};
-use crate::lock::{Key, LockId, Ttl};
+use crate::lock::share::UNLIMITED;
+use crate::lock::{Access, Key, LockId, Ttl};
 
 /// The first time of the clock, late enough for a jump backwards.
 const FIRST_MS: i64 = 1_000_000_000;
@@ -91,11 +93,42 @@ impl Store {
         self.down_until.lock()
     }
 
-    /// Returns the live lock of this key, without a line in between.
-    pub(super) fn find(&self, key: &Key) -> Option<LockRecord> {
-        let query = LookupQuery::Key(key.clone());
-        let found = self.memory.lookup(&query).now_or_never();
-        found.and_then(Result::ok).flatten()
+    /// Returns all live locks, without a line in between.
+    pub(super) fn locks(&self) -> Vec<LockRecord> {
+        let page = self.memory.list(None, usize::MAX).now_or_never();
+        let page = page.and_then(Result::ok);
+        page.map(|page| page.locks).unwrap_or_default()
+    }
+
+    /// No other lock lasts longer because this one was extended.
+    fn check_extended(&self, lock_id: LockId, before: &[LockRecord]) {
+        for lock in self.locks() {
+            let old = before.iter().find(|old| old.lock_id == lock.lock_id);
+            let is_renewed = old.is_some_and(|old| old.expires_at_ms != lock.expires_at_ms);
+            if is_renewed && lock.lock_id != lock_id {
+                let id = short(lock.lock_id);
+                self.ledger
+                    .violated(&format!("{id} was extended by another"));
+            }
+        }
+    }
+
+    /// Returns the live locks of this key.
+    pub(super) fn locks_of(&self, key: &Key) -> Vec<LockRecord> {
+        let mut locks = self.locks();
+        locks.retain(|lock| lock.key == key.as_str());
+        locks
+    }
+}
+
+/// Returns the access that the store grants: what was asked for, unless the store is broken.
+fn limited(access: Access) -> Access {
+    let limit = UNLIMITED;
+    let is_broken = access.is_shared() && Mutation::LimitIgnored.is_on();
+    if is_broken {
+        Access::Shared { limit }
+    } else {
+        access
     }
 }
 
@@ -181,6 +214,7 @@ impl Backend for Line {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             keeps_order: self.store.with_faults(|faults| faults.seems_to_keep_order),
+            supports_sharing: true,
             ..Capabilities::default()
         }
     }
@@ -188,17 +222,43 @@ impl Backend for Line {
     async fn acquire(&self, request: &AcquireRequest) -> Result<AcquireOutcome> {
         let (request, machine) = (request.clone(), self.machine);
         self.ask(true, move |store| {
-            let outcome = at_once(store.memory.acquire(&request))?;
-            match outcome {
-                AcquireOutcome::Acquired { .. } => {
-                    store.ledger.stored(&request, machine);
-                    Ok(outcome)
+            let asked = AcquireRequest {
+                access: limited(request.access),
+                mark: request.mark.filter(|_| !Mutation::MarkIgnored.is_on()),
+                ..request.clone()
+            };
+            Ok(match at_once(store.memory.acquire(&asked))? {
+                AcquireOutcome::Acquired {
+                    fence,
+                    expires_at_ms,
+                    share,
+                } => {
+                    store.ledger.stored(&request, fence, machine);
+                    AcquireOutcome::Acquired {
+                        fence,
+                        expires_at_ms,
+                        share,
+                    }
                 }
                 AcquireOutcome::Locked(holder) => {
-                    let tells = store.with_faults(|faults| faults.tells_holder);
-                    Ok(AcquireOutcome::Locked(holder.filter(|_| tells)))
+                    let is_shared = holder.as_ref().is_some_and(|holder| holder.is_shared);
+                    if let Some(mark) = request.mark.filter(|_| is_shared) {
+                        store.ledger.marked(request.key.as_str(), mark, machine);
+                    }
+                    let tells = is_shared || store.with_faults(|faults| faults.tells_holder);
+                    AcquireOutcome::Locked(holder.filter(|_| tells))
                 }
-            }
+            })
+        })
+        .await
+    }
+
+    async fn unmark(&self, key: &Key, mark: LockId) -> Result<()> {
+        let (key, machine) = (key.clone(), self.machine);
+        self.ask(true, move |store| {
+            at_once(store.memory.unmark(&key, mark))?;
+            store.ledger.unmarked(key.as_str(), mark, machine);
+            Ok(())
         })
         .await
     }
@@ -220,10 +280,12 @@ impl Backend for Line {
     async fn extend(&self, lock_id: LockId, ttl: Ttl) -> Result<ExtendOutcome> {
         // A failed extend that arrives after the next one, and shortens its time, is not simulated.
         self.ask(false, move |store| {
+            let before = store.locks();
             let outcome = at_once(store.memory.extend(lock_id, ttl))?;
             if let ExtendOutcome::Extended { .. } = outcome {
                 store.ledger.prolonged(lock_id, ttl);
             }
+            store.check_extended(lock_id, &before);
             Ok(outcome)
         })
         .await
@@ -231,7 +293,7 @@ impl Backend for Line {
 
     async fn is_locked(&self, key: &Key) -> Result<bool> {
         let key = key.clone();
-        self.ask(false, move |store| Ok(store.find(&key).is_some()))
+        self.ask(false, move |store| Ok(!store.locks_of(&key).is_empty()))
             .await
     }
 
@@ -252,9 +314,11 @@ impl Backend for Line {
     async fn force_release(&self, key: &Key) -> Result<bool> {
         let (key, machine) = (key.clone(), self.machine);
         self.ask(true, move |store| {
-            let before = store.find(&key);
+            let before = store.locks_of(&key);
             let released = at_once(store.memory.force_release(&key))?;
-            if let Some(lock) = before.filter(|_| released) {
+            // Whoever waits to write leaves its mark anew.
+            store.ledger.all_unmarked(key.as_str(), machine);
+            for lock in before.iter().filter(|_| released) {
                 store.ledger.taken_away(lock.lock_id);
                 store.ledger.released(&lock.key, lock.lock_id, machine);
             }
