@@ -36,7 +36,7 @@ function readArguments() {
   }
   const minutes = Number(values.minutes);
   if (!(minutes > 0)) throw new Failure("--minutes is a number above 0.");
-  const all = values.long ? LONG : backends.filter((name) => name !== "control");
+  const all = values.long ? LONG : backends.filter((name) => !name.startsWith("control"));
   return { ...values, minutes, names: positionals.length ? positionals : all };
 }
 

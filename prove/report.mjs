@@ -40,13 +40,13 @@ export function inShort({ turns, faults, blocked, promises, updates }) {
  * @param {any[]} long the results of `growthOf`, with the same fields
  */
 export function report(runs, long = []) {
-  const good = runs.filter(({ backend }) => backend !== "control");
-  const control = runs.find(({ backend }) => backend === "control");
+  const good = runs.filter(({ backend }) => !backend.startsWith("control"));
+  const controls = runs.filter(({ backend }) => backend.startsWith("control"));
   const parts = [
     introduction(runs),
     runsTable(runs),
     promisesTable(good),
-    control && controlText(control),
+    controls.length > 0 && controlsText(controls),
     updatesText(good),
     faultsTable(runs),
     long.length > 0 && longText(long),
@@ -59,7 +59,7 @@ function introduction(runs) {
   const machines = [...new Set(runs.map(({ machine }) => machine))].join("; ");
   return `# Proof: the guarantees under faults
 
-\`npm run prove -- --report\` writes this page. In each run, several processes with many workers take turns on a few keys, with \`lock\` and \`hold\`, with and without \`autoExtend\`, and with and without telemetry. Meanwhile processes are killed, stopped and given another time of day, event loops are blocked, servers are killed, stopped and replaced, and networks slow down, stop delivering and disconnect. A seed decides all of these faults. Every event is recorded, and an independent program checks the record afterwards. Each holder of a lock updates a register, which is a separate process that knows nothing of locks.
+\`npm run prove -- --report\` writes this page. In each run, several processes with many workers take turns on a few keys, with \`lock\` and \`hold\`, with and without \`autoExtend\`, and with and without telemetry. Some keys are semaphores of 2, 3 and 5 holders, which some workers ask for with another limit; some have readers and writers; and some turns take several keys at once. Meanwhile processes are killed, stopped and given another time of day, event loops are blocked, servers are killed, stopped and replaced, and networks slow down, stop delivering and disconnect. A seed decides all of these faults. Every event is recorded, and an independent program checks the record afterwards. Each holder of a lock updates a register, which is a separate process that knows nothing of locks. Holders that share a key update a place for each slot.
 
 Machine: ${machines}; the servers run on the same machine. To repeat a run:
 
@@ -74,19 +74,21 @@ function runsTable(runs) {
   const rows = runs.map((run) => [
     ...[run.backend, run.seed, `\`${run.commit}\``, run.date, `${run.seconds / 60} min`],
     ...[`${run.processes} × ${run.workers}`, run.keys, `${run.ttlMs} ms`, count(run.turns)],
+    // Older runs had neither.
+    ...[run.shared, run.together].map((some) => (some === undefined ? "–" : count(some))),
     ...[count(total(run.faults) + total(run.blocked)), count(run.givenUp)],
   ]);
   const header = [
     ...["backend", "seed", "commit", "date", "time", "workers", "keys", "`ttlMs`", "turns"],
-    ...["faults", "acquires aborted"],
+    ...["of them shared", "with other keys", "faults", "acquires aborted"],
   ];
   return `## The runs\n\n${table(header, rows)}`;
 }
 
 /** What each check means. */
 const MEANINGS = {
-  "one holder": "`isHeld()` was never true in two workers at the same moment",
-  "fences rise": "each fence is higher than the one before, and none appears twice",
+  "one holder": "`isHeld()` was never true in more workers at the same moment than may hold the key, and two that share it never had the same slot",
+  "fences rise": "each fence is higher than those of holders before it, and none appears twice",
   "no guarded update lost": "updates of the cell that checks the fence at reads and writes",
   "`fn` starts with its lock": "`isHeld()` is true at the first instruction of `fn`",
   "nothing stays locked":
@@ -134,12 +136,25 @@ function promisesTable(runs) {
   return `## Guarantees and findings\n\nEach number says how many cases were checked.\n\n${table(["", ...runs.map(({ backend }) => backend)], rows)}${note}`;
 }
 
-function controlText({ promises, turns, updates }) {
-  const found = promises.filter(({ violations }) => violations);
-  const list = found.map(({ name, violations }) => `${name}: ${count(violations)}`).join("; ");
-  return `### The control
+const CONTROLS = {
+  control:
+    "uses a lock that does not work across processes: each process has a memory backend of its own",
+  "control-limits":
+    "is one process whose locks work, but which ignores how many holders may share a key",
+};
 
-The control run uses a lock that does not work across processes: each process has a memory backend of its own. It has to fail, or the checks prove nothing. In ${count(turns)} turns it broke these guarantees: ${list}. ${count(updates.alone.lost)} of ${count(updates.alone.accepted)} updates were lost. \`npm run test:all\` asserts that it fails.`;
+function controlsText(runs) {
+  const texts = runs.map(({ backend, promises, turns, updates }) => {
+    const found = promises.filter(({ violations }) => violations);
+    const list = found.map(({ name, violations }) => `${name}: ${count(violations)}`).join("; ");
+    const { lost, accepted } = updates.alone;
+    return `- \`${backend}\` ${CONTROLS[backend]}. In ${count(turns)} turns it broke these guarantees: ${list}. ${count(lost)} of ${count(accepted)} updates were lost.`;
+  });
+  return `### The controls
+
+These runs have to fail, or the checks prove nothing. \`npm run test:all\` asserts that they do.
+
+${texts.join("\n")}`;
 }
 
 function updatesText(runs) {

@@ -19,6 +19,9 @@ const UNDO_TTL_MS = 300_000;
 const UNDO_PREFIX = "undone:";
 const LOOK_EVERY_MS = 150;
 
+/** How many holders a semaphore has. */
+const LIMITS = [2, 3, 5];
+
 const range = (count) => Array.from({ length: count }, (_, index) => index);
 
 /**
@@ -28,7 +31,7 @@ const range = (count) => Array.from({ length: count }, (_, index) => index);
  * @param {number} options.seconds
  * @param {string} options.folder for the record
  */
-export async function run({ backend, seed, seconds, folder, processes = 4, workers = 24 }) {
+export async function run({ backend, seed, seconds, folder, ...size }) {
   mkdirSync(folder, { recursive: true });
   const recorder = new Recorder(folder, "conductor");
   const tell = (e, fields) => recorder.tell(e, fields);
@@ -36,6 +39,7 @@ export async function run({ backend, seed, seconds, folder, processes = 4, worke
   try {
     const store = await STORES[backend]();
     stops.push(() => store.stop());
+    const { processes, workers } = { processes: 4, workers: 24, ...size, ...store.size };
     const register = fork(new URL("./register.mjs", import.meta.url), [folder], { detached: true });
     guardGroup(register.pid);
     stops.push(() => {
@@ -45,11 +49,13 @@ export async function run({ backend, seed, seconds, folder, processes = 4, worke
     const [registerPort] = await once(register, "message");
 
     const { ttlMs, toleranceMs } = store;
+    const shared = sharedKeys(await canShare(store));
     const job = {
       folder,
       seed,
       registerPort,
       keys: range(12).map((index) => `key-${index}`),
+      ...shared,
       workers,
       ttlMs,
       undoTtlMs: UNDO_TTL_MS,
@@ -57,10 +63,11 @@ export async function run({ backend, seed, seconds, folder, processes = 4, worke
       timeoutMs: 6_000,
       pauses: { everyMs: [500, 2_500], ttls: PAUSE_TTLS },
     };
+    const keys = [...job.keys, ...shared.semaphores.map(({ key }) => key), ...shared.books];
     const { connectTimeoutMs = 0, operationTimeoutMs = 0 } = store.backend(0).options ?? {};
     tell("run", {
       ...{ backend, seed, seconds, processes, workers, ttlMs, toleranceMs },
-      ...{ keys: job.keys, undoPrefix: UNDO_PREFIX, timeoutMs: job.timeoutMs },
+      ...{ keys, undoPrefix: UNDO_PREFIX, timeoutMs: job.timeoutMs },
       longestPauseMs: PAUSE_TTLS[1] * ttlMs,
       operationMs: connectTimeoutMs + operationTimeoutMs,
       notes: notesOf(store),
@@ -82,7 +89,7 @@ export async function run({ backend, seed, seconds, folder, processes = 4, worke
     stops.push(() => ending.abort());
     const looking = store.isBroken
       ? undefined
-      : look(store, job.keys, { tell, signal: ending.signal });
+      : look(store, keys, { tell, signal: ending.signal });
     const endMs = seconds * 1000;
     const lanes = [
       ...places.map((place, index) => ({
@@ -114,6 +121,22 @@ export async function run({ backend, seed, seconds, folder, processes = 4, worke
   } finally {
     for (const stop of stops.reverse()) await stop();
   }
+}
+
+/** Keys that holders share: semaphores, and books with readers and writers. */
+function sharedKeys(canShare) {
+  if (!canShare) return { semaphores: [], books: [] };
+  return {
+    semaphores: LIMITS.map((limit) => ({ key: `semaphore-${limit}`, limit })),
+    books: range(2).map((index) => `book-${index}`),
+  };
+}
+
+async function canShare(store) {
+  const backend = await openBackend(store.backend(store.port));
+  const { supportsSharing = false } = backend.capabilities;
+  await backend.close();
+  return supportsSharing;
 }
 
 function notesOf({ notes = [], clockStepMs }) {

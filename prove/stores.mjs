@@ -305,6 +305,15 @@ async function control() {
   };
 }
 
+/** One process, whose locks work, but which ignores how many may share a key. */
+async function controlOfLimits() {
+  return {
+    ...(await control()),
+    size: { processes: 1 },
+    backend: () => ({ name: "memory", ignoresLimits: true }),
+  };
+}
+
 export const STORES = {
   redis,
   "redis-sentinel": redisSentinel,
@@ -314,4 +323,5 @@ export const STORES = {
   firestore,
   sqlite,
   control,
+  "control-limits": controlOfLimits,
 };

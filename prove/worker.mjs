@@ -10,7 +10,7 @@ import { openRegister } from "./register-client.mjs";
 import { Trouble } from "./trouble.mjs";
 
 const job = JSON.parse(process.argv[2]);
-const { process: name, seed, keys, ttlMs, undoTtlMs, timeoutMs } = job;
+const { process: name, seed, keys, semaphores, books, ttlMs, undoTtlMs, timeoutMs } = job;
 const recorder = new Recorder(job.folder, `worker-${name}`);
 const tell = (e, fields) => recorder.tell(e, { ...fields, p: name });
 
@@ -34,8 +34,38 @@ const failure = (error) => ({
   message: error?.message,
 });
 
-/** The work under the lock. */
-async function turn(section, key, context, random) {
+/** Readers of a book: any number of them. */
+const ANY_NUMBER = 1e9;
+
+/**
+ * Draws what a turn asks for: `keys`, and `limit`, the number of holders beside which it may hold them.
+ * Without a limit it holds them alone.
+ */
+function draw(random) {
+  const kind = random.real();
+  if (semaphores.length > 0 && kind < 0.2) {
+    const { key, limit } = random.pick(semaphores);
+    // During a deployment that changes it, processes use different limits.
+    return { keys: [key], limit: random.chance(0.2) ? limit + 1 : limit };
+  }
+  if (books.length > 0 && kind < 0.4) {
+    const isReader = random.chance(0.8);
+    return { keys: [random.pick(books)], limit: isReader ? ANY_NUMBER : undefined };
+  }
+  const count = kind > 0.85 ? 2 + random.below(2) : 1;
+  return { keys: random.shuffled(keys).slice(0, count) };
+}
+
+/** The fields of the config for what was drawn. */
+function accessOf({ keys, limit }) {
+  if (keys.length > 1) return { keys };
+  const [key] = keys;
+  if (limit === undefined) return { key };
+  return limit === ANY_NUMBER ? { key, mode: "shared" } : { key, concurrency: limit };
+}
+
+/** The work under the lock, with a section for each of its keys. */
+async function turn(sections, context, random) {
   const from = now();
   // If the lock is held now, it was held at every moment since the grant.
   let believed = context.isHeld() ? from : undefined;
@@ -45,17 +75,30 @@ async function turn(section, key, context, random) {
     believed = at;
     return true;
   };
-  const { fence } = context;
-  tell("in", { t: from, s: section, f: fence, held: believed !== undefined });
-  const seen = await register.read({ key, fence });
+  const { slot } = context;
+  const parts = sections.map(({ section, key }) => ({
+    section,
+    // Holders that share a key write to places of their own, and their fences are checked there.
+    place: slot === undefined ? key : `${key}#${slot}`,
+    fence: context.fences ? context.fences[key] : context.fence,
+  }));
+  for (const { section, fence } of parts) {
+    tell("in", { t: from, s: section, f: fence, slot, held: believed !== undefined });
+  }
+  const read = ({ place, fence }) => register.read({ key: place, fence });
+  const seen = await Promise.all(parts.map(read));
   trouble.meet("inside");
   if (random.chance(0.5)) await sleep(random.below(4));
   const heeds = believe() && !(random.chance(0.5) && context.signal.aborted);
   trouble.meet("unseen");
-  if (!heeds) delete seen.heeded;
-  await register.write({ section, key, fence, from: seen });
+  const write = ({ section, place, fence }, index) => {
+    const { heeded, ...others } = seen[index];
+    const updates = heeds && heeded !== undefined ? seen[index] : others;
+    return register.write({ section, key: place, fence, from: updates });
+  };
+  await Promise.all(parts.map(write));
   const kept = believe();
-  tell("out", { s: section, to: believed, kept });
+  for (const { section } of parts) tell("out", { s: section, to: believed, kept });
 }
 
 const FORMS = {
@@ -79,31 +122,39 @@ function disturb(random, isObserved) {
 async function worker(number) {
   const random = randomFrom(`${seed} worker ${name}.${number}`);
   for (let count = 0; !ending.signal.aborted; count++) {
-    const section = `${name}.${number}.${count}`;
-    const key = random.pick(keys);
+    const drawn = draw(random);
+    const sections = drawn.keys.map((key, index) => ({
+      section: `${name}.${number}.${count}${index ? `+${index}` : ""}`,
+      key,
+    }));
+    const tellAll = (e, fields) => {
+      for (const { section, key } of sections) tell(e, { s: section, ...fields?.(key) });
+    };
     const form = random.pick(Object.keys(FORMS));
     const isObserved = random.chance(0.5);
     const config = {
-      key,
+      ...accessOf(drawn),
       ttlMs,
       autoExtend: random.chance(0.5),
       acquisition: { ...acquisition, signal: ending.signal },
-      onReleaseError: (error) => tell("error", { s: section, at: "release", ...failure(error) }),
+      onReleaseError: (error) => tellAll("error", () => ({ at: "release", ...failure(error) })),
     };
-    tell("ask", { s: section, k: key, form, auto: config.autoExtend, observed: isObserved });
+    const { autoExtend: auto } = config;
+    const { limit } = drawn;
+    tellAll("ask", (k) => ({ k, limit, form, auto, observed: isObserved }));
     let isInside = false;
     const work = (context) => {
       isInside = true;
-      return turn(section, key, context, random);
+      return turn(sections, context, random);
     };
     try {
       const done = FORMS[form](isObserved ? observed : backend, config, work);
       disturb(random, isObserved);
       await done;
-      tell("end", { s: section });
+      tellAll("end");
     } catch (error) {
-      tell("end", { s: section });
-      tell("error", { s: section, at: isInside ? "release" : "wait", ...failure(error) });
+      tellAll("end");
+      tellAll("error", () => ({ at: isInside ? "release" : "wait", ...failure(error) }));
       await sleep(50); // Avoid a busy loop while the store is unavailable.
     }
   }

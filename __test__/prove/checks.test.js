@@ -40,6 +40,57 @@ describe("one holder", () => {
   });
 });
 
+describe("one holder, of keys that are shared", () => {
+  const name = "one holder";
+  const sharer = (s, slot, { from = 100, to = 200, limit = 2 } = {}) =>
+    turn(s, { f: slot + 1, from, to, limit, slot });
+  test("as many as there may be", () => {
+    expect(find(name, sharer("a", 0), sharer("b", 1, { from: 150 }))).toEqual(FINE);
+  });
+  test("one more", () => {
+    const third = sharer("c", 2, { from: 160 });
+    expect(find(name, sharer("a", 0), sharer("b", 1, { from: 150 }), third)).toEqual(BROKEN);
+  });
+  test("one more, which allows more", () => {
+    const third = sharer("c", 2, { from: 160, limit: 3 });
+    expect(find(name, sharer("a", 0), sharer("b", 1, { from: 150 }), third)).toEqual(FINE);
+  });
+  test("a slot that was left", () => {
+    const next = sharer("c", 0, { from: 250, to: 300 });
+    expect(find(name, sharer("a", 0), sharer("b", 1, { to: 300 }), next)).toEqual(FINE);
+  });
+  test("the same slot", () => {
+    expect(find(name, sharer("a", 1), sharer("b", 1, { from: 150 }))).toEqual(BROKEN);
+  });
+  test("a writer beside a reader", () => {
+    const writer = turn("w", { f: 7, from: 150, to: 160 });
+    expect(find(name, sharer("a", 0), writer)).toEqual(BROKEN);
+    expect(find(name, writer, sharer("a", 0, { from: 155 }))).toEqual(BROKEN);
+    expect(find(name, sharer("a", 0, { to: 150 }), writer)).toEqual(FINE);
+  });
+});
+
+describe("fences rise, of keys that are shared", () => {
+  const name = "fences rise";
+  const sharer = (s, f, slot, from) => turn(s, { f, from, to: from + 100, limit: 3, slot });
+  test("holders of different slots may start in any order", () => {
+    expect(find(name, sharer("a", 2, 0, 100), sharer("b", 1, 1, 110))).toEqual(FINE);
+  });
+  test("but not with the same fence", () => {
+    expect(find(name, sharer("a", 2, 0, 100), sharer("b", 2, 1, 110))).toEqual(BROKEN);
+  });
+  test("one goes back in its slot", () => {
+    expect(find(name, sharer("a", 2, 0, 100), sharer("b", 1, 0, 300))).toEqual(BROKEN);
+  });
+  test("a writer has a higher fence than the readers before it, and a lower one than those after", () => {
+    const writer = (f) => turn("w", { f, from: 300, to: 400 });
+    const readers = [sharer("a", 1, 0, 100), sharer("b", 3, 1, 100), sharer("c", 5, 0, 500)];
+    expect(find(name, ...readers, writer(4))).toEqual(FINE);
+    expect(find(name, ...readers, writer(2))).toEqual(BROKEN);
+    expect(find(name, ...readers, writer(6))).toEqual(BROKEN);
+  });
+});
+
 describe("fences rise", () => {
   const name = "fences rise";
   const later = (f, more) => turn("b", { p: "1.1", f, from: 300, to: 400, ...more });

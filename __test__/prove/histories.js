@@ -25,13 +25,13 @@ export const fence = (number) => String(number).padStart(15, "0");
 
 /**
  * The events of one turn of a worker of process `p`: asked at `asked`, in the function from `from` to
- * `to`, all the time sure that it held the lock.
+ * `to`, all the time sure that it held the lock. With a `limit` it shares the key, in its `slot`.
  */
 export function turn(s, { p = "0.1", k = "k", f, from, to, asked = from, ended = to, ...more }) {
-  const { held = true, believedTo = to, kept = true, auto = false } = more;
+  const { held = true, believedTo = to, kept = true, auto = false, limit, slot } = more;
   return [
-    { e: "ask", t: asked, p, s, k, form: "lock", auto, observed: false },
-    { e: "in", t: from, p, s, f: fence(f), held },
+    { e: "ask", t: asked, p, s, k, limit, form: "lock", auto, observed: false },
+    { e: "in", t: from, p, s, f: fence(f), slot, held },
     { e: "out", t: to, p, s, to: believedTo, kept },
     { e: "end", t: ended, p, s },
   ];

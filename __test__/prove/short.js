@@ -15,7 +15,7 @@ export async function shortRun(backend, options) {
   const seed = String(randomInt(1e9));
   const folder = join(ROOT, "target", "prove", `short-${backend}-${seed}`);
   const summary = await prove({ backend, seed, folder, ...SIZE, ...options });
-  if (summary.isKept || backend === "control") rmSync(folder, { recursive: true, force: true });
+  if (summary.isKept || backend.startsWith("control")) rmSync(folder, { recursive: true, force: true });
   return summary;
 }
 
@@ -34,6 +34,7 @@ export function testShortRuns(backends, turns) {
       expect(broken(summary)).toEqual([]);
       expect(summary.turns).toBeGreaterThan(turns);
       expect(Object.keys(summary.faults).length).toBeGreaterThan(2);
+      expect(summary.together).toBeGreaterThan(0);
     },
     180_000,
   );

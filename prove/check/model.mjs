@@ -6,6 +6,9 @@
  * @property {string} id
  * @property {string} process
  * @property {string} key
+ * @property {number} [limit] how many holders may share the key with it, itself included; without a
+ *   limit it holds the key alone
+ * @property {number} [slot] its slot, if it shares the key
  * @property {boolean} autoExtend
  * @property {number} askedAt
  * @property {number} [from] when the function began, with `fence`
@@ -46,12 +49,14 @@ export function model(events) {
   };
   const readers = {
     run: (event) => (history.run = event),
-    ask: ({ t, p, s, k, form, auto, observed }) =>
+    ask: ({ t, p, s, k, limit, form, auto, observed }) =>
       Object.assign(section(s), {
-        ...{ process: p, key: k, form, observed, autoExtend: auto, askedAt: t },
+        ...{ process: p, key: k, limit, form, observed, autoExtend: auto, askedAt: t },
       }),
-    in: ({ t, s, f, held }) =>
-      Object.assign(section(s), { from: t, fence: f, held, believedTo: held ? t : undefined }),
+    in: ({ t, s, f, slot, held }) =>
+      Object.assign(section(s), {
+        ...{ from: t, fence: f, slot, held, believedTo: held ? t : undefined },
+      }),
     out({ t, s, to, kept }) {
       const left = section(s);
       left.leftAt = t;

@@ -37,43 +37,83 @@ function* beliefs({ sections }) {
   }
 }
 
+/** Checks that nobody holds a key beside others that do not allow it. */
 function oneHolder(history) {
   const found = new Findings();
   const excused = excuser(history, "mayLoseWrites", "mayShareLocks");
   for (const [key, list] of beliefs(history)) {
-    let last;
+    let holders = [];
     for (const section of list) {
       found.examined += 1;
-      if (last && section.from < last.believedTo) {
+      holders = holders.filter(({ believedTo }) => believedTo > section.from);
+      const why = conflict([...holders, section]);
+      if (why) {
+        const last = holders.reduce((a, b) => (b.believedTo > a.believedTo ? b : a));
         found.add(
-          `${key}: ${at(section)} believed in it from ${section.from} on, ${at(last)} until ${last.believedTo}`,
+          `${key}: ${why}: ${at(section)} believed in it from ${section.from} on, ${at(last)} until ${last.believedTo}`,
           excused(last.from, section.from),
         );
       }
-      if (!last || section.believedTo > last.believedTo) last = section;
+      holders.push(section);
     }
   }
   return found;
 }
+
+/** Returns what is wrong if these hold a key at the same time. The last of them came last. */
+function conflict(holders) {
+  if (holders.length === 1) return undefined;
+  if (holders.some(({ limit }) => limit === undefined)) return "one of them does not share it";
+  const most = Math.max(...holders.map(({ limit }) => limit));
+  if (holders.length > most) return `${holders.length} holders, at most ${most} are allowed`;
+  const { slot } = holders.at(-1);
+  return holders.slice(0, -1).some((other) => other.slot === slot) ? "the same slot" : undefined;
+}
+
+/**
+ * The last fences of a key. Holders that share it work at the same time, so one need only have a higher
+ * fence than those that certainly came before it: exclusive holders, and holders of the same slot.
+ */
+class LastFences {
+  #any;
+  #exclusive;
+  #ofSlots = new Map();
+
+  /** Returns the section that came before this one and has the highest fence. */
+  before({ limit, slot }) {
+    if (limit === undefined) return this.#any;
+    return higher(this.#exclusive, this.#ofSlots.get(slot));
+  }
+
+  add(section) {
+    const { limit, slot } = section;
+    this.#any = higher(this.#any, section);
+    if (limit === undefined) this.#exclusive = higher(this.#exclusive, section);
+    else this.#ofSlots.set(slot, higher(this.#ofSlots.get(slot), section));
+  }
+}
+
+const higher = (a, b) => (!a || (b && b.fence > a.fence) ? b : a);
 
 function risingFences(history) {
   const found = new Findings();
   const isForgotten = excuser(history, "mayLoseWrites");
   const isShared = excuser(history, "mayShareLocks");
   for (const [key, list] of beliefs(history)) {
-    let highest;
+    let fences = new LastFences();
     for (const section of list) {
       found.examined += 1;
+      const highest = fences.before(section);
       if (highest && section.fence <= highest.fence) {
         const span = [highest.from, section.from];
         const isAnew = isForgotten(...span);
         const text = `${key}: ${at(section)} came after ${at(highest)}`;
         found.add(text, isAnew || isShared(...span));
+        if (!isAnew) continue;
         // From here on, fences must rise again.
-        if (isAnew) highest = section;
-      } else {
-        highest = section;
+        fences = new LastFences();
       }
+      fences.add(section);
     }
   }
   // Include paused holders, and holders of which it is not known when they held the lock.

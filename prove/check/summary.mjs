@@ -49,6 +49,8 @@ export function summarize(history) {
     autoExtended: turns.filter(({ autoExtend }) => autoExtend).length,
     observed: turns.filter(({ observed }) => observed).length,
     held: turns.filter(({ form }) => form === "hold").length,
+    shared: turns.filter(({ limit }) => limit !== undefined).length,
+    together: turns.filter(({ id }) => id.includes("+")).length,
     givenUp: history.quits.length,
     faults: counted(faults, ({ kind }) => kind),
     blocked: counted(
