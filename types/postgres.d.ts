@@ -16,7 +16,10 @@ export interface PostgresCapabilities extends FencingCapabilities {
 
 /** The tables that hold locks and fences: SQL identifiers, optionally with a schema. */
 export interface PostgresTables {
-  /** The table of locks. Default "syncguard_locks". */
+  /**
+   * The table of locks. Default "syncguard_locks". The holders of shared keys are in another one, with
+   * `_holders` behind this name.
+   */
   tableName?: string | undefined;
   /** The table of fence counters, not the same as `tableName`. Default "syncguard_fence_counters". */
   fenceTableName?: string | undefined;

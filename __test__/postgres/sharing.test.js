@@ -101,6 +101,23 @@ describe("the stored format", () => {
   });
 });
 
+test("many holders of a key are listed in pages, each once", async () => {
+  const names = tables();
+  const backend = await open(names);
+  const share = { key: "k", ttlMs, mode: "shared" };
+  const held = await Promise.all(Array.from({ length: 120 }, () => backend.acquire(share)));
+  await backend.acquire({ key: "z", ttlMs });
+  const [listed, slots] = [[], new Set()];
+  for await (const { key, lockId, slot } of listLocks(backend, { raw: true })) {
+    listed.push(lockId);
+    if (key === "k") slots.add(slot);
+  }
+  expect(listed.length).toBe(held.length + 1);
+  expect(new Set(listed)).toContain(held[0].lockId);
+  expect(slots).toEqual(new Set(held.map(({ slot }) => slot)));
+  await backend.close();
+}, 60_000);
+
 describe("an implementation that knows only exclusive locks", () => {
   test("sees a shared key as locked and cannot change it", async () => {
     const key = "theirs";
