@@ -158,6 +158,22 @@ async fn the_changes_of_a_process_are_written_together() {
     assert_eq!(share(&backend, "a", 1).await.held.fence.value(), 26);
 }
 
+#[tokio::test]
+async fn a_holder_that_leaves_makes_room_for_one_that_comes_at_the_same_time() {
+    let server = Server::start().await;
+    let backend = server.backend();
+    let first = share(&backend, "a", 60_000).await;
+    // The first attempt is made alone, and refused. The other two are made together.
+    let (alone, next, released) = tokio::join!(
+        try_share(&backend, "a", 60_000, 1),
+        try_share(&backend, "a", 60_000, 1),
+        release(&backend, &first),
+    );
+    assert!(alone.unwrap().is_err());
+    assert!(next.unwrap().is_ok());
+    assert_eq!(released, RELEASED);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_share_a_key_without_losing_each_others_changes() {
     const LIMIT: u32 = 5;
