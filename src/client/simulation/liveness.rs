@@ -160,8 +160,11 @@ impl Ledger {
                 .filter(|one| one.waits_for_several())
         };
         let is_hindered = several().any(|one| one.asked.keys.iter().any(is_taken));
+        // Without these, only the back-off says when a key may be free.
+        let is_told = self.faults.watches && self.faults.tells_holder;
+        let backoff = |one: &Operation| one.backoff().filter(|_| !is_told).unwrap_or_default();
         let turns: Duration = several()
-            .map(|one| one.backoff().unwrap_or_default() * 2 + MAX_HANDOVER_TIME)
+            .map(|one| backoff(one) * 2 + MAX_HANDOVER_TIME)
             .sum();
         let Some(id) = several().next().map(|one| one.id).filter(|_| !is_hindered) else {
             state.unhindered = None;

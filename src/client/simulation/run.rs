@@ -57,7 +57,7 @@ impl Run {
         let faults = Faults::draw(&mut random);
         let machines = 1 + random.below(3);
         let usage = Usage::draw(&mut random);
-        let sets_percent = random.pick(&[0, 10, 60]);
+        let sets_percent = random.pick(&[0, 10, 100]);
         let names = ["one", "two", "three"];
         let keys = random.pick(&[1, 1, 1, 2, 3]);
         let keys = names[..keys].iter().map(|name| Key::new(name).unwrap());
