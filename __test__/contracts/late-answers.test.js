@@ -48,7 +48,7 @@ const STORES = {
     return { slow: open(), fast: open(), delay, hurry: () => {}, stop: () => server.stop() };
   },
 
-  async "a user's own"() {
+  async "a custom backend"() {
     const store = createStore();
     const [fast, inner] = [createCustomBackend(store), createCustomBackend(store)];
     let delayMs = 0;

@@ -71,7 +71,7 @@ test("the lease is 30 s: a key is free again soon after its process has died", a
 });
 
 test.each(Object.entries(FORMS))(
-  "%s on a user's own backend sends no heartbeat",
+  "%s on a custom backend sends no heartbeat",
   async (_, form) => {
     const backend = scripted();
     expect(await form(backend, { key })).toBe(false);

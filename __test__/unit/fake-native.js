@@ -93,7 +93,7 @@ const opening =
     return state.refusal ?? new FakeBackend();
   };
 export const open = opening("open");
-export const openOwn = opening("openOwn");
+export const openCustom = opening("openCustom");
 
 export const hashKey = (value) => `hash of ${value}`;
 export const generateLockId = () => "i".repeat(22);
@@ -103,7 +103,7 @@ export const makeStorageKey = (prefix, key) => `1${prefix}:${key}`;
 
 /** Replaces `js/native/addon.js`. */
 export const addon = () => ({
-  ...{ Bridge, open, openOwn },
+  ...{ Bridge, open, openCustom },
   ...{ hashKey, generateLockId, normalizeKey, checkLockId, makeStorageKey },
 });
 

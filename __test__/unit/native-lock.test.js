@@ -154,7 +154,7 @@ test("a backend whose operations were replaced has an engine of its own, created
     next.push(HOLD, "1");
     await lock(backend, () => {}, { key: "k" });
     expect(names().slice(-2)).toEqual(["hold", "endHold"]);
-    return calls.filter(([name]) => name === "openOwn").length;
+    return calls.filter(([name]) => name === "openCustom").length;
   };
   expect(await opened()).toBe(0);
   const acquire = vi.spyOn(backend, "acquire");

@@ -166,7 +166,7 @@ function isForeignLockError(thrown) {
 }
 
 /**
- * Converts the failure of a user's own backend to a LockError.
+ * Converts the failure of a custom backend to a LockError.
  * @param {string} operation
  * @param {unknown} thrown
  * @param {LockErrorContext} context

@@ -53,7 +53,7 @@ export class Acquisition {
    */
   constructor(backend, plan, wait) {
     const { engine, observers } = accessTo(backend, plan.autoExtend === true);
-    // Heartbeats of a user's own backend depend on the event loop, so they are off by default.
+    // Heartbeats of a custom backend depend on the event loop, so they are off by default.
     const autoExtend = (plan.autoExtend ??= engine.isNative);
     const { key, keys, ttlMs, limits, onEvent } = plan;
     this.#engine = engine;
@@ -277,7 +277,7 @@ class WaitReport {
 
 /**
  * Returns the number of attempts. It is unknown if the caller cancelled the wait, or if an error of a
- * user's own backend ended it.
+ * custom backend ended it.
  * @param {LockError} error
  * @returns {number | undefined}
  */

@@ -3,7 +3,7 @@
 
 import { checkBackend, backendError, LockError } from "../base/errors.js";
 import { FAILURE_REASON } from "../base/constants.js";
-import { openNativeOwn } from "./open.js";
+import { openCustom } from "./open.js";
 import { register, unregisterOnGc } from "./questions.js";
 
 /** @typedef {import("./bridge.js").NativeBackend} NativeBackend */
@@ -19,13 +19,13 @@ import { register, unregisterOnGc } from "./questions.js";
  */
 
 /** @typedef {Record<"acquire" | "release" | "extend", Function>} Operations */
-/** @typedef {{ lockId: string, fence: string | undefined, expiresAtMs: number, slot: number | undefined }} OwnGrant */
+/** @typedef {{ lockId: string, fence: string | undefined, expiresAtMs: number, slot: number | undefined }} CustomGrant */
 
 /** @type {WeakMap<object, { engine: Engine, original: Operations }>} */
 const natives = new WeakMap();
 
 /** @type {WeakMap<object, Engine>} */
-const own = new WeakMap();
+const customs = new WeakMap();
 
 /**
  * @param {any} backend
@@ -56,7 +56,7 @@ export function nativeOf(backend) {
 export function engineOf(backend, extends_) {
   const known = natives.get(backend);
   if (known !== undefined && !isReplaced(backend, known.original)) return known.engine;
-  return ownEngine(backend, extends_, known !== undefined);
+  return customEngine(backend, extends_, known !== undefined);
 }
 
 /**
@@ -73,17 +73,17 @@ export function isReplaced(backend, { acquire, release, extend }) {
  * @param {boolean} extends_
  * @param {boolean} isNative
  */
-function ownEngine(backend, extends_, isNative) {
+function customEngine(backend, extends_, isNative) {
   checkBackend(backend, ["acquire", "release", ...(extends_ ? ["extend"] : [])]);
-  let engine = own.get(backend);
+  let engine = customs.get(backend);
   if (engine === undefined) {
     const callers = new Callers(backend);
     const canWatch = typeof backend.watch === "function";
     const supportsSharing = backend.capabilities?.supportsSharing === true;
-    const native = openNativeOwn(callers.target, canWatch, supportsSharing);
+    const native = openCustom(callers.target, canWatch, supportsSharing);
     const name = backend.capabilities?.backend;
     engine = { native, name, isNative, callers, needsJavascript: true };
-    own.set(backend, engine);
+    customs.set(backend, engine);
   }
   return engine;
 }
@@ -96,7 +96,7 @@ export class Callers {
   #signals = new Map();
   #last = 0;
   /** The locks that it has granted, by the id under which the native side asked for each.
-   * @type {Map<string, OwnGrant>} */
+   * @type {Map<string, CustomGrant>} */
   #grants = new Map();
   /** @type {Map<number, AbortController>} */
   #watches = new Map();
@@ -136,7 +136,7 @@ export class Callers {
 
   /**
    * @param {string} id
-   * @returns {OwnGrant | undefined}
+   * @returns {CustomGrant | undefined}
    */
   grant(id) {
     return this.#grants.get(id);

@@ -21,14 +21,14 @@ export function openNative(kind, config, target = 0, label) {
 }
 
 /**
- * Creates the engine over a backend written in JavaScript, which is asked as `target`.
+ * Creates the engine over a custom backend, which is asked under the number `target`.
  * @param {number} target
  * @param {boolean} canWatch
  * @param {boolean} supportsSharing
  * @returns {NativeBackend}
  */
-export function openNativeOwn(target, canWatch, supportsSharing) {
-  return takingReplies(opened(addon().openOwn(theBridge(), target, canWatch, supportsSharing)));
+export function openCustom(target, canWatch, supportsSharing) {
+  return takingReplies(opened(addon().openCustom(theBridge(), target, canWatch, supportsSharing)));
 }
 
 /**

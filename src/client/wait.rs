@@ -389,8 +389,8 @@ impl Client {
     }
 }
 
-/// Returns whether the connection was lost while the attempt was in flight. An error that a user's own
-/// backend threw is never repeated but reported as it is.
+/// Returns whether the connection was lost while the attempt was in flight. An error that a
+/// custom backend threw is never repeated but reported as it is.
 pub(super) fn was_lost(error: &Error) -> bool {
     error.code == ErrorCode::ServiceUnavailable
         && error.outcome_unknown

@@ -35,9 +35,9 @@ pub fn open(
     or_reply(label.and_then(|label| open_backend(bridge, &kind, &config, client as u64, label)))
 }
 
-/// Opens the engine over a backend that is written in JavaScript, and known there by the number `target`.
+/// Opens the engine over a custom backend, which JavaScript knows by the number `target`.
 #[napi]
-pub fn open_own(
+pub fn open_custom(
     bridge: &Bridge,
     target: f64,
     can_watch: bool,
