@@ -159,13 +159,14 @@ export function sharing(t) {
       const backend = await t.backend();
       const key = t.key();
       const share = { key, concurrency: 2 };
-      const short = await backend.acquire({ ...share, ttlMs: 700 });
+      const ttlMs = 2_500;
+      const short = await backend.acquire({ ...share, ttlMs });
       const long = await backend.acquire({ ...share, ...MINUTE });
       expect(await owns(backend, short.lockId)).toBe(true);
       expect((await backend.extend({ lockId: long.lockId, ttlMs: 50_000 })).ok).toBe(true);
       expect((await backend.acquire({ ...share, ...MINUTE })).ok).toBe(false);
       // Its lease ends, and only its own.
-      await sleep(700 + t.toleranceMs + 100);
+      await sleep(ttlMs + t.toleranceMs + 100);
       expect(await backend.extend({ lockId: short.lockId, ttlMs: 60_000 })).toMatchObject({
         ok: false,
       });

@@ -60,6 +60,7 @@ impl Held {
 }
 
 struct Model {
+    server: Server,
     backend: RedisBackend,
     key: Key,
     clock: Arc<AtomicU64>,
@@ -213,6 +214,12 @@ impl Model {
         let found = self.backend.lookup(&query).await.unwrap();
         let last = self.held.iter().map(|held| held.expires_at_ms).max();
         prop_assert_eq!(found.map(|lock| lock.expires_at_ms), last);
+        // Other implementations go by the record's own time.
+        if let Some(last) = last {
+            let stored: String = self.server.run(&["GET", "syncguard:k"]).await;
+            let stored: Json = serde_json::from_str(&stored).unwrap();
+            prop_assert_eq!(stored["expiresAtMs"].as_u64(), Some(last));
+        }
         Ok(())
     }
 }
@@ -229,6 +236,7 @@ async fn run(steps: Vec<Step>) -> TestCaseResult {
     };
     let config = serde_json::from_str("{}").unwrap();
     let mut model = Model {
+        server,
         backend: RedisBackend::open_over_client(config, Arc::new(client)).unwrap(),
         key: Key::new("k").unwrap(),
         clock,
