@@ -48,7 +48,7 @@ export function platformPackages(main = manifest()) {
         cpu: [cpu],
         libc: libc && [libc],
         engines,
-        // Yarn must unpack it: the system cannot load a library from an archive.
+        // Yarn must unpack the package, because the system cannot load a library from an archive.
         preferUnplugged: true,
         publishConfig: { access: "public" },
       },

@@ -25,5 +25,5 @@ export function leftOut() {
   return process.platform === "win32" ? [...NEED_SERVERS, ...NEED_UNIX] : NEED_SERVERS;
 }
 
-/** The same for `cargo test`, as parts of test names. */
+/** The Rust tests that are left out on this system, as parts of test names for `cargo test`. */
 export const RUST_LEFT_OUT = ["redis::tests::", "postgres::tests::"];

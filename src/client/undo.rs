@@ -1,5 +1,5 @@
-//! Undoing an acquire that nobody owns, because it was cancelled, timed out, or its answer was lost.
-//! Its lockId is known, so it is released as soon as the server answers again.
+//! Undoes an acquire that nobody owns, because it was cancelled, timed out, or its answer was lost. Its
+//! lockId is known, so it is released as soon as the server answers again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -42,7 +42,7 @@ impl Fence {
     }
 }
 
-/// The error of a counter that has reached the end of its range.
+/// Returns the error of a counter that has reached the end of its range.
 pub fn overflow() -> Error {
     Error::internal(format!(
         "Fence counter overflow: the limit of {FENCE_MAX} is reached. Use a new key, or a new key prefix, for this resource"

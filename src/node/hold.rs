@@ -153,7 +153,7 @@ fn wait_policy(limits: Limits) -> WaitPolicy {
                 _ => Jitter::Full,
             },
         },
-        // The cast saturates, and NaN becomes 0.
+        // The cast limits the number to the range of `u32`. NaN becomes 0.
         max_retries: max_retries as u32,
         timeout: limit(timeout_ms),
     }

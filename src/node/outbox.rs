@@ -80,7 +80,7 @@ impl Outbox {
         self.wake_after(self.queue.push(id, reply));
     }
 
-    /// Sends a message. `js/native/bridge.js` lists the kinds.
+    /// Sends a message. `js/native/messages.js` lists the kinds.
     pub fn message(&self, kind: char, text: &str) {
         self.post(MESSAGE, format!("{kind}{text}").into());
     }

@@ -47,7 +47,7 @@ const WRITE: u32 = FILE_WRITE_DATA
 /// The SID of the account that this process runs as.
 pub(super) fn user() -> io::Result<String> {
     let token = Token::of_this_process(TOKEN_QUERY)?;
-    // Enough for the structure and the longest SID behind it, aligned for pointers.
+    // The buffer has room for the structure and the longest SID behind it, and is aligned for pointers.
     let mut answer = [0u64; 16];
     let size = size_of_val(&answer) as u32;
     let mut written = 0;
