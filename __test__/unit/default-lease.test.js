@@ -70,11 +70,8 @@ test("the lease is 30 s: a key is free again soon after its process has died", a
   await held.release();
 });
 
-test.each(Object.entries(FORMS))(
-  "%s on a custom backend sends no heartbeat",
-  async (_, form) => {
-    const backend = scripted();
-    expect(await form(backend, { key })).toBe(false);
-    expect(backend.names()).not.toContain("extend");
-  },
-);
+test.each(Object.entries(FORMS))("%s on a custom backend sends no heartbeat", async (_, form) => {
+  const backend = scripted();
+  expect(await form(backend, { key })).toBe(false);
+  expect(backend.names()).not.toContain("extend");
+});
