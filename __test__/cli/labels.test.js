@@ -68,7 +68,7 @@ test("PostgreSQL needs a column, and the error says so", async () => {
   expect(stderr).toContain("--holder-labels");
   const { stdout: sql } = await run("schema", "--holder-labels");
   expect(sql).toContain("ADD COLUMN IF NOT EXISTS holder_label TEXT");
-  expect((await run("schema")).stdout).not.toContain("holder_label");
+  expect((await run("schema")).stdout).not.toContain("ADD COLUMN");
   for (let times = 0; times < 2; times += 1) {
     expect((await run("schema", "--holder-labels", "--apply")).code).toBe(0);
   }
