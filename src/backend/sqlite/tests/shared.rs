@@ -394,6 +394,33 @@ fn a_clock_set_back_keeps_no_share_forever() {
     assert!(!released(&db, long, back + 6000));
 }
 
+/// An earlier version, which only knows the record, may have shortened its life after the clock was set
+/// back. To that version the key is free, so no holder may be left.
+#[test]
+fn a_holder_does_not_outlive_its_record() {
+    let db = db();
+    let holder = shared(&db, READER, 60_000, NOW);
+    db.execute(
+        "UPDATE syncguard_locks SET expires_at_ms = expires_at_ms - 60000",
+        [],
+    )
+    .unwrap();
+    let over = NOW + TOLERANCE;
+    let by_id = LookupQuery::LockId(holder);
+    assert!(lookup(&db, &by_id, over).unwrap().is_none());
+    let request = attempt(Access::Shared { limit: 1 }, 100);
+    assert_eq!(
+        share(&db, &request, over),
+        Some(Share {
+            slot: 0,
+            holders: 1
+        })
+    );
+    assert!(!released(&db, holder, over));
+    assert!(released(&db, request.lock_id, over));
+    assert!(is_empty(&db));
+}
+
 #[test]
 fn damaged_rows_are_errors_and_never_locks_for_ever() {
     for damage in [
