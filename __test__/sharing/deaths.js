@@ -6,7 +6,7 @@ import { size } from "../fixtures/size.js";
 import { NOISE_MS, until } from "../fixtures/wait.js";
 import { now, toMs } from "../handover/process.js";
 
-const TTL_MS = 2_000;
+const TTL_MS = 3_000;
 const VICTIMS = size(4, 40);
 const KEYS = 6;
 /** Within this time a victim is in every phase of a set: taking it, holding it, releasing it. */
@@ -28,7 +28,8 @@ export function deaths(t) {
       await sleep(TTL_MS + t.toleranceMs);
       const killedAt = now();
       await victim.kill();
-      const { expiresAtMs } = await t.backend.lookup({ lockId });
+      // None if the machine was so busy that the lease had ended before.
+      const { expiresAtMs = 0 } = (await t.backend.lookup({ lockId })) ?? {};
       const taken = await waiting;
       expect(taken.slot).toBe(slot);
       expect(toMs(taken.takenAt - killedAt)).toBeLessThan(goneMs);

@@ -1,12 +1,10 @@
 // Several processes share a key: how many hold it at a time, and with which slots.
 
 import { describe, expect, test } from "vitest";
-import { size } from "../fixtures/size.js";
 import { examine } from "./history.js";
 
 const PROCESSES = 4;
 const LANES = 4;
-const ROUNDS = size(12, 150);
 const WORK_MS = 10;
 const PATIENT = { acquisition: { timeoutMs: 100_000 } };
 
@@ -20,7 +18,7 @@ export async function workTogether(processes, works) {
 export function holders(t) {
   const works = (key, shares) =>
     shares.map((share) => ({
-      ...{ lanes: LANES, rounds: ROUNDS, workMs: WORK_MS, key },
+      ...{ lanes: LANES, rounds: t.rounds, workMs: WORK_MS, key },
       ...PATIENT,
       ...share,
     }));
@@ -31,7 +29,7 @@ export function holders(t) {
       const key = t.key();
       const shares = processes.map(() => ({ concurrency: 3 }));
       const records = await workTogether(processes, works(key, shares));
-      expect(records).toHaveLength(PROCESSES * LANES * ROUNDS);
+      expect(records).toHaveLength(PROCESSES * LANES * t.rounds);
       const { violations, most } = examine(records);
       expect(violations).toEqual([]);
       expect(most).toBeGreaterThan(1);
@@ -43,7 +41,7 @@ export function holders(t) {
       const key = t.key();
       const shares = [{ concurrency: 2 }, { concurrency: 5 }, { mode: "shared" }, {}];
       const records = await workTogether(processes, works(key, shares));
-      expect(records).toHaveLength(PROCESSES * LANES * ROUNDS);
+      expect(records).toHaveLength(PROCESSES * LANES * t.rounds);
       const { violations, most } = examine(records);
       expect(violations).toEqual([]);
       expect(most).toBeGreaterThan(1);

@@ -26,5 +26,5 @@ export function sets(t) {
     expect(examine(records)).toEqual({ violations: [], most: 1 });
     const locked = await Promise.all(someKeysOf.map((key) => t.backend.isLocked({ key })));
     expect(locked).toEqual(someKeysOf.map(() => false));
-  }, 240_000);
+  }, 600_000);
 }

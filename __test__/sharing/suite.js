@@ -2,7 +2,7 @@
 // file that calls `sharing(name, spec)`.
 
 import { afterEach, describe } from "vitest";
-import { isLong } from "../fixtures/size.js";
+import { isLong, size } from "../fixtures/size.js";
 import { setup } from "../handover/setup.js";
 import { deaths } from "./deaths.js";
 import { holders } from "./holders.js";
@@ -20,12 +20,13 @@ const ALL = [holders, writers, waking, deaths, sets];
 /**
  * @param {string} name
  * @param {object} spec as for the hand-over between processes: see its setup.js
+ * @param {number} [spec.rounds] of work in each lane of a process
  * @param {number} [spec.readers] how many read in a loop while a writer waits
  * @param {((t: object) => Promise<string[]>)} [spec.sixKeys] the keys of random sets
  */
-export function sharing(name, { readers = 100, sixKeys, ...spec }) {
+export function sharing(name, { readers = 100, rounds = size(12, 150), sixKeys, ...spec }) {
   describe(`sharing between processes on ${name}`, () => {
-    const t = setup({ ...spec, worker: WORKER, operations: OPERATIONS });
+    const t = setup({ ...spec, rounds, worker: WORKER, operations: OPERATIONS });
     Object.assign(t, { readers, sixKeys });
     afterEach(() => t.recycle());
     for (const part of isLong ? SIZED : ALL) part(t);
