@@ -3,6 +3,7 @@ mod crowd;
 mod first_heartbeat;
 mod holding;
 mod queueing;
+mod sharing;
 mod undoing;
 mod waiting;
 
@@ -97,6 +98,7 @@ impl Backend for BadLine {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             keeps_order: self.keeps_order,
+            supports_sharing: true,
             ..Capabilities::default()
         }
     }
