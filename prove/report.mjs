@@ -87,7 +87,8 @@ function runsTable(runs) {
 
 /** What each check means. */
 const MEANINGS = {
-  "one holder": "`isHeld()` was never true in more workers at the same moment than may hold the key, and two that share it never had the same slot",
+  "one holder":
+    "`isHeld()` was never true in more workers at the same moment than may hold the key, and two that share it never had the same slot",
   "fences rise": "each fence is higher than those of holders before it, and none appears twice",
   "no guarded update lost": "updates of the cell that checks the fence at reads and writes",
   "`fn` starts with its lock": "`isHeld()` is true at the first instruction of `fn`",

@@ -87,9 +87,7 @@ export async function run({ backend, seed, seconds, folder, ...size }) {
 
     const ending = new AbortController();
     stops.push(() => ending.abort());
-    const looking = store.isBroken
-      ? undefined
-      : look(store, keys, { tell, signal: ending.signal });
+    const looking = store.isBroken ? undefined : look(store, keys, { tell, signal: ending.signal });
     const endMs = seconds * 1000;
     const lanes = [
       ...places.map((place, index) => ({

@@ -15,7 +15,8 @@ export async function shortRun(backend, options) {
   const seed = String(randomInt(1e9));
   const folder = join(ROOT, "target", "prove", `short-${backend}-${seed}`);
   const summary = await prove({ backend, seed, folder, ...SIZE, ...options });
-  if (summary.isKept || backend.startsWith("control")) rmSync(folder, { recursive: true, force: true });
+  if (summary.isKept || backend.startsWith("control"))
+    rmSync(folder, { recursive: true, force: true });
   return summary;
 }
 
