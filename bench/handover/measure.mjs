@@ -9,10 +9,10 @@ const HOLD_MS = 1_500;
 const APART_MS = 60;
 const WORK_MS = 5;
 
-export async function startProcesses(count) {
+export async function startProcesses(count, worker = WORKER) {
   const list = [];
   await inBatches(Array.from({ length: count }), async () => {
-    list.push(await startProcess(WORKER));
+    list.push(await startProcess(worker));
   });
   const open = (one, name, target) => one.call("open", { name, target });
   return {

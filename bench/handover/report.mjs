@@ -1,6 +1,7 @@
 // Formats the results as Markdown, with contestants as rows.
 import { cpus } from "node:os";
 import { quantile, summary } from "../lib/statistics.mjs";
+import { rowsTable } from "../lib/rows.mjs";
 import { number } from "../lib/table.mjs";
 
 /** Returns the chart. A line ends at p90. */
@@ -55,7 +56,7 @@ export function report({ rounds, crowds, processes }) {
     "",
     `The lock was held for about 1.5 s. ${count} waits each. CPU is the use of all threads of the waiting process while it waited. Commands are those that a waiter sends to the server, including its first attempt.`,
     "",
-    ...table(
+    ...rowsTable(
       ["", "p50 (ms)", "p90 (ms)", "max (ms)", "CPU (% of a core)", "commands/s", "gave up"],
       waits,
     ),
@@ -64,16 +65,7 @@ export function report({ rounds, crowds, processes }) {
     "",
     `Median of ${crowds[0]?.runs.length} runs. The work alone takes ${number((processes * 5) / 1000)} s.`,
     "",
-    ...table(["", "all done (s)", "gave up", "longest wait (s)"], drains),
+    ...rowsTable(["", "all done (s)", "gave up", "longest wait (s)"], drains),
     "",
   ].join("\n");
-}
-
-function table(header, rows) {
-  const widths = header.map((_, column) =>
-    Math.max(...[header, ...rows].map((row) => row[column].length)),
-  );
-  const print = (row) => `| ${row.map((text, at) => text.padEnd(widths[at])).join(" | ")} |`;
-  const rule = `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`;
-  return [print(header), rule, ...rows.map(print)];
 }

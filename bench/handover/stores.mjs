@@ -28,7 +28,7 @@ export async function startStores() {
 }
 
 /** Counts commands as the server sees them. A script counts as one command. */
-async function countRedis(target) {
+export async function countRedis(target) {
   const redis = new Redis(target);
   const monitor = await redis.monitor();
   let count = 0;
