@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cancelling::Cancelling;
 use super::faults::OPERATION_LIMIT;
+use super::invariants::MAX_UNDO_TIME;
 use super::ledger::{Belief, Held, Ledger};
 use super::operations::{Asked, Keys, Kind};
 use super::policies::{self, Usage};
@@ -114,7 +115,9 @@ impl Caller {
         let limit = match request.wait {
             Some(_) => request.deadline.map(|deadline| deadline.since(now)),
             // What was acquired is released before the refusal.
-            None if is_several && self.ledger.faults.calm => Some(self.longest_operation * 2),
+            None if is_several && self.ledger.faults.calm => {
+                Some(self.longest_operation + MAX_UNDO_TIME)
+            }
             None if is_several => Some(self.longest_operation + PATIENCE),
             None => Some(self.longest_operation),
         };

@@ -13,7 +13,7 @@ use crate::lock::time::TIME_TOLERANCE_MS;
 use crate::lock::{Access, Fence, LockId};
 
 /// The longest time of an undo if nothing goes wrong.
-const MAX_UNDO_TIME: Duration = Duration::from_secs(1);
+pub(super) const MAX_UNDO_TIME: Duration = Duration::from_secs(1);
 /// The longest time until a holder knows that its lock has expired.
 const MAX_LOSS_DELAY: Duration = Duration::from_millis(10);
 

@@ -160,9 +160,14 @@ impl Ledger {
                 .filter(|one| one.waits_for_several())
         };
         let is_hindered = several().any(|one| one.asked.keys.iter().any(is_taken));
-        // Without these, only the back-off says when a key may be free.
-        let is_told = self.faults.watches && self.faults.tells_holder;
-        let backoff = |one: &Operation| one.backoff().filter(|_| !is_told).unwrap_or_default();
+        // Otherwise only the back-off says when a key may be free.
+        let is_told = |one: &Operation| {
+            self.faults.watches && self.faults.tells_holder && !one.relies_on_holder
+        };
+        let backoff = |one: &Operation| {
+            let backoff = one.backoff().filter(|_| !is_told(one));
+            backoff.unwrap_or_default()
+        };
         let turns: Duration = several()
             .map(|one| backoff(one) * 2 + MAX_HANDOVER_TIME)
             .sum();
