@@ -26,6 +26,8 @@ use crate::lock::hash::hash_key;
 use crate::lock::time::{TIME_TOLERANCE_MS, system_now_ms};
 use crate::lock::{Key, LockId, Ttl};
 
+/// The spare bits of the lockId of a holder of a shared key. They say which query finds the lock.
+pub(super) const HOLDER_BITS: usize = 1;
 /// How long an expired document is kept, since its holder's extend may still arrive.
 const CLEANUP_GUARD_MS: u64 = TIME_TOLERANCE_MS + 1000;
 /// The most cleanups that may run at the same time.
@@ -144,6 +146,7 @@ impl Backend for FirestoreBackend {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             supports_sharing: true,
+            shared_lock_id_bits: Some(HOLDER_BITS),
             ..Capabilities::default()
         }
     }

@@ -6,6 +6,7 @@ use prost_types::Timestamp;
 
 use super::FirestoreBackend;
 use super::attempt::Attempt;
+use super::backend::HOLDER_BITS;
 use super::batch::Kind;
 use super::error::Failure;
 use super::format::{Snapshot, delete, expiry_document, id_of, update, with_holder, with_lock_id};
@@ -87,11 +88,12 @@ impl FirestoreBackend {
         lock_id: LockId,
     ) -> Result<Vec<Snapshot>, Failure> {
         let collection = &self.config.collection;
-        let found = attempt.query(with_lock_id(collection, lock_id)).await?;
-        if !found.is_empty() {
-            return Ok(found);
-        }
-        attempt.query(with_holder(collection, lock_id)).await
+        let query = if lock_id.spare_bits() == HOLDER_BITS {
+            with_holder(collection, lock_id)
+        } else {
+            with_lock_id(collection, lock_id)
+        };
+        attempt.query(query).await
     }
 
     async fn try_change(

@@ -14,9 +14,11 @@ use super::firestore_faults::Fault;
 use super::watch::{not_notified, notified, watch};
 use super::{Held, Server, acquire, key, request, sleep_ms, ttl};
 use crate::backend::firestore::FirestoreBackend;
+use crate::backend::firestore::backend::HOLDER_BITS;
 use crate::backend::firestore::format::{MAX_HOLDERS, Snapshot, with_lock_id};
 use crate::backend::{
-    AcquireOutcome, Backend, ExtendOutcome, Holder, LookupQuery, Miss, ReleaseOutcome,
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, Holder, LookupQuery, Miss,
+    ReleaseOutcome,
 };
 use crate::error::Result;
 use crate::lock::share::{MARK_LEASE_MS, UNLIMITED};
@@ -31,14 +33,25 @@ struct Sharer {
     share: Share,
 }
 
+/// Returns a request for a share, with a lockId as the engine makes it.
+fn share_request(text: &str, ttl_ms: u32, limit: u32) -> AcquireRequest {
+    let mut request = request(text, ttl_ms);
+    request.access = Access::Shared { limit };
+    request.lock_id = holder_id();
+    request
+}
+
+fn holder_id() -> LockId {
+    LockId::generate().with_spare_bits(HOLDER_BITS)
+}
+
 async fn try_share(
     backend: &FirestoreBackend,
     text: &str,
     ttl_ms: u32,
     limit: u32,
 ) -> Result<Result<Sharer, Holder>> {
-    let mut request = request(text, ttl_ms);
-    request.access = Access::Shared { limit };
+    let request = share_request(text, ttl_ms, limit);
     Ok(match backend.acquire(&request).await? {
         AcquireOutcome::Acquired {
             fence,
@@ -118,16 +131,13 @@ async fn shares_and_the_calls_they_take() {
     // This process knows the document of its holders; another one has to find it.
     let by_id = LookupQuery::LockId(first.held.lock_id);
     assert!(one.lookup(&by_id).await.unwrap() == two.lookup(&by_id).await.unwrap());
-    assert_eq!(
-        server.calls(),
-        ["BatchGetDocuments", "RunQuery", "RunQuery"]
-    );
+    assert_eq!(server.calls(), ["BatchGetDocuments", "RunQuery"]);
     let extended = one.extend(first.held.lock_id, ttl(90_000)).await.unwrap();
     assert!(matches!(extended, ExtendOutcome::Extended { .. }));
     assert_eq!(release(&one, &second).await, RELEASED);
     assert_eq!(server.calls(), ["BatchGetDocuments", "Commit"].repeat(2));
     assert_eq!(release(&two, &first).await, RELEASED);
-    let calls = ["RunQuery", "RunQuery", "BatchGetDocuments", "Commit"];
+    let calls = ["RunQuery", "BatchGetDocuments", "Commit"];
     assert_eq!(server.calls(), calls);
     assert!(stored(&two, "a").await.version.is_none());
 
@@ -215,8 +225,7 @@ async fn a_document_has_room_for_the_most_holders() {
     let long = "\u{10FFFF}".repeat(128);
     let label = HolderLabel::new(&"x".repeat(128)).unwrap();
     let attempts = (0..MAX_HOLDERS).map(async |_| {
-        let mut request = request(&long, 60_000);
-        request.access = Access::Shared { limit: UNLIMITED };
+        let mut request = share_request(&long, 60_000, UNLIMITED);
         request.label = Some(label.clone());
         (backend.acquire(&request).await.unwrap(), request.lock_id)
     });
@@ -449,8 +458,7 @@ async fn a_share_whose_answer_is_lost_can_be_undone() {
     let server = Server::start().await;
     let (backend, other) = (server.impatient_backend(), server.backend());
     let first = share(&other, "a", 60_000).await;
-    let mut lost = request("a", 60_000);
-    lost.access = Access::Shared { limit: 2 };
+    let mut lost = share_request("a", 60_000, 2);
     server.faults.set("Commit", [Fault::LoseAnswer]);
     assert!(backend.acquire(&lost).await.unwrap_err().outcome_unknown);
     refused(&other, "a", 2).await;
@@ -461,7 +469,7 @@ async fn a_share_whose_answer_is_lost_can_be_undone() {
     assert_eq!(backend_holders(&other, "a").await, [first.held.lock_id]);
 
     // A commit that is late expects the old counter, which the undo changes.
-    lost.lock_id = LockId::generate();
+    lost.lock_id = holder_id();
     server
         .faults
         .set("Commit", [Fault::Late(Duration::from_millis(3_000))]);
