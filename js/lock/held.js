@@ -192,7 +192,8 @@ export class Held {
   }
 
   /**
-   * Returns why the lock is no longer certainly held. `undefined` while it is.
+   * Returns the error that says why the lock was lost, or `undefined` if it is still held or was
+   * released.
    * @returns {LockError | undefined}
    */
   lost() {

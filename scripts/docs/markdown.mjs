@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { root } from "../lib/run.mjs";
 import { pageOf, readText, resolveLink } from "./files.mjs";
 
-/** Files that are no pages, and that readers download. */
+/** Files that are not pages but downloads. */
 export const DOWNLOADS = ["docs/grafana-dashboard.json"];
 
 /**

@@ -134,7 +134,8 @@ impl Client {
                 continue;
             }
             match self.extend_until(hold, give_up).await {
-                // An answer that comes now is too late: the next iteration finds the lock lost.
+                // There was no answer in time. The next iteration revokes the lock, marks it lost, or
+                // tries again if another extension has prolonged it.
                 None => next = Some(self.host.now()),
                 Some(Ok(Ok(_))) => {
                     hold.report_heartbeat(Ok(()));

@@ -22,7 +22,8 @@ pub struct HoldPolicy {
     pub auto_extend: bool,
     /// The lock is given up after this time (`maxHoldMs`).
     pub max_hold: Option<Duration>,
-    /// A release before this time leaves the lock to expire at it (`minHoldMs`).
+    /// The lock is held at least this long (`minHoldMs`). If it is released earlier, it expires at the
+    /// end of this time.
     pub min_hold: Option<Duration>,
 }
 

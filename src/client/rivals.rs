@@ -26,7 +26,8 @@ const MAX_ATTEMPT_TIME: Duration = Duration::from_millis(100);
 const MAX_LOST_RACES: u32 = 8;
 /// How many random polls are lost before the key is watched again: there may be few other processes.
 const MAX_LOST_POLLS: u32 = 64;
-/// The pause before a random poll, in durations of the last attempt, so that a busy store is asked less often.
+/// The base of the pause before a random poll, as a multiple of the last attempt's duration, so that a
+/// busy store is polled less often. The pause itself is one to three times the base, at random.
 const PAUSE_IN_ATTEMPTS: u32 = 16;
 const MIN_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_millis(200);

@@ -32,7 +32,7 @@ mod uv;
 #[cfg(windows)]
 mod windows;
 
-/// What JavaScript reads, for the fuzz targets.
+/// The functions that write replies for JavaScript, for the fuzz targets.
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
     pub use super::reply::{acquired, error, extended, found, page, report};

@@ -86,7 +86,8 @@ impl From<Error> for Reply {
     }
 }
 
-/// The reply to a release of a lock that may be lost, which JavaScript does not know yet.
+/// The reply to a release if the lock is no longer certainly held and JavaScript has not noticed.
+/// JavaScript then reads the loss and asks again.
 pub(super) fn unsure() -> String {
     "!".to_owned()
 }

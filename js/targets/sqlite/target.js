@@ -98,7 +98,8 @@ function readPlain(target) {
  * @returns {SqliteTargetConfig}
  */
 function readUrl(url) {
-  // A "//" must be followed by a path. A host has no meaning here, and "sqlite://file" is ambiguous.
+  // After "//" comes an absolute path or none. A host has no meaning here, and "sqlite://file" is
+  // ambiguous.
   const parts = /^sqlite:(?:\/\/(?=\/|$|\?))?(?!\/\/)([^?#]*)(?:\?([^#]*))?$/i.exec(url);
   try {
     if (/^file:/i.test(url)) return { path: fileURLToPath(url) };

@@ -117,8 +117,8 @@ impl Attempt<'_> {
         clock.observe(sent_ms, server.as_ref(), system_now_ms());
     }
 
-    /// Makes a call until the deadline. If it fails on this side or is not answered in time, the
-    /// connection is not used again.
+    /// Makes a call, and waits for its answer until the deadline. The connection is not used again if
+    /// the call times out, fails without an answer, or is answered with `UNAUTHENTICATED`.
     async fn run<T>(
         &self,
         kind: Kind,

@@ -104,8 +104,9 @@ impl FirestoreBackend {
     ) -> Result<Tried, Failure> {
         let mut found = match self.known.take(lock_id) {
             Some(known) => match self.change_known(&attempt, lock_id, change, &known).await {
-                // Somebody else wrote the document, or the unsettled acquire either took effect
-                // before or can no longer take effect.
+                // What is known no longer helps, so read the document: somebody else wrote it, the
+                // lock has expired by our clock, or the unsettled acquire has either taken effect or
+                // can no longer do so.
                 Err(Failure::Changed) => Vec::from(attempt.read([known.document]).await?),
                 Err(failure) => {
                     self.known.insert(lock_id, known, system_now_ms());

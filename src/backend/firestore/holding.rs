@@ -19,7 +19,7 @@ pub(super) struct Holding {
     state: State,
     /// The last fence, or why it is not known.
     counter: Result<u64>,
-    /// What was granted, in this order.
+    /// The grants, in the order in which they were made.
     grants: Vec<Grant>,
     is_changed: bool,
 }

@@ -13,10 +13,11 @@ use crate::backend::backoff::Backoff;
 use crate::error::Result;
 
 const FIRST_DELAY: Duration = Duration::from_millis(10);
-/// Each of these failures means that another commit succeeded, so losing this often is unlikely.
+/// An operation gives up after this many [`Failure::Changed`]. Each normally means that another commit
+/// succeeded, so reaching this limit is unlikely.
 pub(super) const MAX_CHANGED: u32 = 20;
 const MAX_CHANGED_DELAY: Duration = Duration::from_millis(100);
-/// After these failures possibly no commit succeeded.
+/// An operation gives up after this many failures that may mean that no commit succeeded.
 const MAX_CONTENDED: u32 = 8;
 const MAX_CONTENDED_DELAY: Duration = Duration::from_secs(1);
 

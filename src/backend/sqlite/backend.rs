@@ -1,4 +1,4 @@
-//! The operations.
+//! The SQLite backend. It runs the operations of [`Backend`] on the connections to the lock file.
 
 use async_trait::async_trait;
 

@@ -23,8 +23,8 @@ pub(super) struct Pool {
     any: Arc<Semaphore>,
     /// Requests that are not urgent need one of these too. There is one less.
     normal: Arc<Semaphore>,
-    /// With the time since when they are idle. The one that was used last is taken first, because it is
-    /// warm, here and in the server.
+    /// The idle connections, each with the moment since which it is idle. The most recently used one is
+    /// taken first, because its caches are warm.
     idle: Mutex<Vec<(Arc<Connection>, Instant)>>,
 }
 

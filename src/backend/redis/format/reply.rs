@@ -118,7 +118,8 @@ pub(crate) struct Listed {
     pub(crate) unread: Vec<String>,
 }
 
-/// Reads a page of the list of a shard. Skips what was stored under a lock's name and is none.
+/// Reads a page of the list of a shard. Skips values that are not locks although their
+/// names look like a lock's.
 pub(crate) fn page(reply: Value, space: &Keyspace) -> Result<Listed> {
     let (next, mut values) = scanned(reply)?;
     let now_ms = values.next().and_then(|now| digits(&now));
@@ -215,7 +216,7 @@ fn number(reply: &Value) -> Option<i64> {
     }
 }
 
-/// Converts a value that must have this form.
+/// Converts a value of a reply to `T`. Fails if it has another form.
 pub(crate) fn read<T: FromRedisValue>(value: Value) -> Result<T> {
     T::from_redis_value(value).map_err(|_| error::unexpected_reply())
 }

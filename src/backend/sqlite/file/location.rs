@@ -52,7 +52,7 @@ pub(crate) struct Places {
     /// The home directory that the user database names. Environment variables are ignored, because a login
     /// session, a cron job and a service of one user must use the same file.
     pub(crate) home: Option<PathBuf>,
-    /// The directory that the environment names.
+    /// The system's directory for temporary files.
     pub(crate) temp: PathBuf,
 }
 
