@@ -12,6 +12,8 @@ import express from "express";
 import { LockError, lock, tryLock } from "syncguard";
 
 const [port = "3000"] = process.argv.slice(2);
+// The lock stayed busy, or its store is down.
+const RETRY_LATER = ["AcquisitionTimeout", "ServiceUnavailable", "NetworkTimeout"];
 const app = express();
 
 /** Returns a signal that aborts when the client disconnects, so that no request waits or works for it. */
@@ -54,10 +56,12 @@ app.post("/accounts/:id/pay", async (request, response) => {
 app.use((error, request, response, next) => {
   if (response.destroyed) return; // the client has disconnected
   if (response.headersSent) return next(error);
-  const isBusy = error instanceof LockError && error.code === "AcquisitionTimeout";
-  if (!isBusy) console.error(error.message);
-  if (isBusy) response.set("Retry-After", "1");
-  response.status(isBusy ? 503 : 500).json({ error: isBusy ? "Busy, try again." : "Failed." });
+  const isTemporary = error instanceof LockError && RETRY_LATER.includes(error.code);
+  if (error.code !== "AcquisitionTimeout") console.error(error.message);
+  if (isTemporary) response.set("Retry-After", "1");
+  response
+    .status(isTemporary ? 503 : 500)
+    .json({ error: isTemporary ? "Busy, try again." : "Failed." });
 });
 
 const server = app.listen(Number(port), (error) => {

@@ -12,6 +12,8 @@ import Fastify from "fastify";
 import { createBackend, LockError, lock, tryLock } from "syncguard";
 
 const [port = "3000"] = process.argv.slice(2);
+// The lock stayed busy, or its store is down.
+const RETRY_LATER = ["AcquisitionTimeout", "ServiceUnavailable", "NetworkTimeout"];
 const app = Fastify();
 const backend = createBackend();
 let isClosing = false;
@@ -53,10 +55,12 @@ app.post("/accounts/:id/pay", async (request, reply) => {
 
 app.setErrorHandler((error, request, reply) => {
   if (reply.raw.destroyed) return reply.hijack(); // the client has disconnected
-  const isBusy = error instanceof LockError && error.code === "AcquisitionTimeout";
-  if (!isBusy) console.error(error.message);
-  if (isBusy) reply.header("retry-after", "1");
-  return reply.code(isBusy ? 503 : 500).send({ error: isBusy ? "Busy, try again." : "Failed." });
+  const isTemporary = error instanceof LockError && RETRY_LATER.includes(error.code);
+  if (error.code !== "AcquisitionTimeout") console.error(error.message);
+  if (isTemporary) reply.header("retry-after", "1");
+  return reply
+    .code(isTemporary ? 503 : 500)
+    .send({ error: isTemporary ? "Busy, try again." : "Failed." });
 });
 
 await app.listen({ port: Number(port) });

@@ -15,8 +15,8 @@ describe.each(["express", "fastify"])("%s", (example) => {
     [here, there] = await Promise.all([serve(), serve()]);
   });
 
-  async function serve() {
-    const program = start(example, [0], { SYNCGUARD_URL: process.env.REDIS_URL });
+  async function serve(url = process.env.REDIS_URL) {
+    const program = start(example, [0], { SYNCGUARD_URL: url });
     const [port] = /\d+$/.exec(await program.line(/^listening/));
     const post = async (path, options) => {
       const response = await fetch(`http://127.0.0.1:${port}${path}`, {
@@ -54,6 +54,13 @@ describe.each(["express", "fastify"])("%s", (example) => {
     await untilLocked(`account:${id}`);
     expect(await there.post(`/accounts/${id}/pay`)).toMatchObject({ status: 503, retryAfter: "1" });
     expect(await first).toMatchObject({ status: 200, body: { paid: true } });
+  });
+
+  test("a request gets 503 if the store is down", async () => {
+    const server = await serve("redis://127.0.0.1:1");
+    const answer = await server.post(`/reports/${randomUUID()}`);
+    expect(answer).toMatchObject({ status: 503, retryAfter: "1" });
+    expect(server.lines.join("\n")).toContain("127.0.0.1:1");
   });
 
   test("a request releases its lock when its client disconnects", async () => {
