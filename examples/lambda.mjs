@@ -1,6 +1,6 @@
 // A handler for AWS Lambda. Two things are different there:
 //
-// - The backend is created outside of the handler, so that the invocations of an execution environment
+// - The backend is created outside the handler, so that the invocations of an execution environment
 //   share one connection. SyncGuard opens it again if it was closed while the environment was frozen.
 // - Lambda freezes the environment between invocations, and nothing renews a lock in a frozen process.
 //   So this handler needs no heartbeat: its lease is the time that the invocation has left. Lambda ends

@@ -77,7 +77,7 @@ test("the architecture names the files of a call, of a wait and of a heartbeat",
 /** The facts that the specification wants to be documented. */
 const TOLD = [
   ["docs/benchmarks.md", "how fast it is", /\| SQLite, "normal": p50 \| .*µs/],
-  ["docs/reference/api.md", "looking is no guard", /For diagnostics, none as a guard/],
+  ["docs/reference/api.md", "looking is no guard", /Use these for diagnostics, never as a guard/],
   ["docs/redis.md", "what cleaning up costs", /`cleanupInIsLocked`.*turns a read into a write/],
   ["docs/postgres.md", "what cleaning up costs", /`cleanupInIsLocked`.*turns a read into a write/],
   ["docs/firestore.md", "what cleaning up costs", /`cleanupInIsLocked`.*turns a read into a write/],
