@@ -25,12 +25,38 @@ pub(super) struct JavascriptHost {
     timers: Mutex<Option<HashMap<u64, Timer>>>,
 }
 
+/// JavaScript's timers count whole milliseconds, so a timer may fire this much before its time.
+const TIMER_ROUNDING: Duration = Duration::from_millis(2);
+
 #[derive(Default)]
 struct Time {
     now: Duration,
     /// The time of JavaScript's clock when it was last read. A test may replace the clock with one that
     /// starts anew.
     shown: Duration,
+    /// How far timers have moved the time ahead of the clock by their rounding. The clock catches up
+    /// first, so that this does not add up over many timers.
+    ahead: Duration,
+}
+
+impl Time {
+    /// Follows JavaScript's clock.
+    fn show(&mut self, clock: Duration) {
+        let elapsed = clock.saturating_sub(self.shown);
+        let caught_up = elapsed.min(self.ahead);
+        self.ahead -= caught_up;
+        self.now += elapsed - caught_up;
+        self.shown = clock;
+    }
+
+    /// Moves forward to the moment of a timer that has fired so much before its time.
+    fn skip(&mut self, early: Duration) {
+        self.now += early;
+        // If a test replaces the timers but not the clock, time passes only with the timers.
+        if early <= TIMER_ROUNDING {
+            self.ahead += early;
+        }
+    }
 }
 
 struct Timer {
@@ -53,10 +79,7 @@ impl JavascriptHost {
     pub fn set_time(&self, unix_ms: f64, steady_ms: f64) {
         self.unix_ms.store(unix_ms as u64, Ordering::Relaxed);
         let steady = Duration::try_from_secs_f64(steady_ms / 1000.0).unwrap_or(Duration::ZERO);
-        let mut time = self.time.lock();
-        let elapsed = steady.saturating_sub(time.shown);
-        time.now += elapsed;
-        time.shown = steady;
+        self.time.lock().show(steady);
     }
 
     pub fn unix_ms(&self) -> u64 {
@@ -67,10 +90,10 @@ impl JavascriptHost {
         let Some(timer) = self.take(timer) else {
             return;
         };
-        // If a test replaces the timers but not the clock, the timer fires before its time. The time is
-        // then moved forward to it.
+        // The timer fires before its time because of its rounding, or if a test replaces the timers but
+        // not the clock.
         let early = timer.due.since(self.now());
-        self.time.lock().now += early;
+        self.time.lock().skip(early);
         let _ = timer.fired.send(());
     }
 
@@ -152,5 +175,30 @@ impl Drop for SetTimer {
         if host.take(self.id).is_some() {
             host.outbox.message('C', &self.id.to_string());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rounding_of_timers_does_not_add_up() {
+        let mut time = Time::default();
+        for ms in 1..=1000 {
+            // Each timer fires 0.9 ms before its time.
+            time.show(Duration::from_millis(10 * ms));
+            time.skip(Duration::from_micros(900));
+        }
+        assert_eq!(time.now, Duration::from_micros(10_000_900));
+    }
+
+    #[test]
+    fn replaced_timers_move_time_without_the_clock() {
+        let mut time = Time::default();
+        time.show(Duration::from_millis(5));
+        time.skip(Duration::from_secs(30));
+        time.show(Duration::from_millis(7));
+        assert_eq!(time.now, Duration::from_millis(30_007));
     }
 }
