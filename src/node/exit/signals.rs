@@ -11,6 +11,7 @@
 //! signal again.
 //!
 //! We never replace a handler of the application. A handler that is installed after ours replaces ours.
+//! In process 1 there is no handler of ours, because signals without a handler do not end it.
 
 use std::ffi::c_int;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
@@ -69,12 +70,19 @@ pub(super) fn prepare() {
     // If several threads get here, only one of them installs the handlers.
     let order = Ordering::Relaxed;
     if is_due
+        && !outlives_signals()
         && INSTALLED_AT
             .compare_exchange(before, now, order, order)
             .is_ok()
     {
         SIGNALS.into_iter().for_each(install);
     }
+}
+
+/// Returns whether the process continues after a signal that nobody handles. Process 1, such as the main
+/// process of a container, does: the kernel applies no default action to it. So it must keep its locks.
+fn outlives_signals() -> bool {
+    std::process::id() == 1
 }
 
 /// Starts the threads that the handlers need. None if the system refuses a thread or a pipe. Locks then
