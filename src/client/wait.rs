@@ -44,6 +44,8 @@ pub struct Progress {
     pub(super) policy: Option<WaitPolicy>,
     /// Whether it waits if its attempt is refused.
     waits: bool,
+    /// Whether it waits for one of several keys, and may hold others meanwhile.
+    is_part_of_set: bool,
     pub(super) started: Moment,
     pub attempts: u32,
     /// Attempts that the back-off caused. Attempts with another cause do not count.
@@ -56,6 +58,7 @@ impl Progress {
         Self {
             policy,
             waits: policy.is_some(),
+            is_part_of_set: false,
             started: now,
             attempts: 0,
             retries: 0,
@@ -71,10 +74,11 @@ impl Progress {
         }
     }
 
-    /// Returns the wait that a single attempt was made for.
+    /// Returns the wait for several keys that a single attempt was made for.
     pub(super) fn resumed(self) -> Self {
         Self {
             waits: self.policy.is_some(),
+            is_part_of_set: true,
             ..self
         }
     }
@@ -190,9 +194,12 @@ impl Client {
             // Holders that share a key come and go, so they say nothing about rivals.
             let rival = refused_by.as_ref().filter(|holder| !holder.is_shared);
             let mut follow = rivals.refused(rival, now, took, self.host.random());
-            // If the store has no watch, only the back-off says when to try.
+            // If the store has no watch, only the back-off says when to try. A wait that holds other keys
+            // does not pause, because everybody who wants those would wait for its pause, too.
             if matches!(follow, Follow::TryAt(_))
-                && (self.capabilities.is_local || self.backend.watch(&wanted.lock.key).is_none())
+                && (progress.is_part_of_set
+                    || self.capabilities.is_local
+                    || self.backend.watch(&wanted.lock.key).is_none())
             {
                 follow = Follow::watch_soon(now);
             }
