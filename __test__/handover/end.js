@@ -29,7 +29,7 @@ export function end(t) {
   });
 
   test("if its waits fail and nothing is closed, the process ends all the same", async () => {
-    const { waiter, outcomes } = await waiting(t, { acquisition: { timeoutMs: 1_500 } });
+    const { waiter, outcomes } = await waiting(t, { acquisition: { timeoutMs: 5_000 } });
     for (const { failed } of await Promise.all(outcomes)) expect(failed).toBe("AcquisitionTimeout");
     await waiter.disconnect();
     expect(await waiter.exit).toMatchObject({ code: 0, signal: null, stderr: "" });
