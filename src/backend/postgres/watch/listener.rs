@@ -29,7 +29,7 @@ const UNFIT_PAUSE: Duration = Duration::from_secs(60);
 const OPEN_TIMEOUT: Duration = Duration::from_secs(20);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const MAX_PAUSE: Duration = Duration::from_secs(10);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// How soon a sign is tried again that a release was in the way of, which takes microseconds.
 const SIGN_PAUSE: Duration = Duration::from_millis(10);
 /// By default the server has room for 64 locks for each connection that it allows. A process that
