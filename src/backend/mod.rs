@@ -142,6 +142,10 @@ pub trait Watch: Send {
     async fn changed(&mut self);
 }
 
+/// The spare bits of the lockIds of holders of a shared key, on stores that keep or find these holders in
+/// another way than exclusive ones. See [`Capabilities::shared_lock_id_bits`].
+const HOLDER_BITS: usize = 1;
+
 /// How a backend differs from others, as far as its callers act on it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Capabilities {

@@ -18,16 +18,14 @@ use super::report;
 use super::watch::{WatchPolicy, Watcher};
 use crate::backend::report::Finding;
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, Capabilities, ExtendOutcome, LockRecord, LookupQuery,
-    Page, ReleaseOutcome, ReleaseRequest, Warnings, Watch,
+    AcquireOutcome, AcquireRequest, Backend, Capabilities, ExtendOutcome, HOLDER_BITS, LockRecord,
+    LookupQuery, Page, ReleaseOutcome, ReleaseRequest, Warnings, Watch,
 };
 use crate::error::{Error, Result};
 use crate::lock::hash::hash_key;
 use crate::lock::time::{TIME_TOLERANCE_MS, system_now_ms};
 use crate::lock::{Key, LockId, Ttl};
 
-/// The spare bits of the lockId of a holder of a shared key. They say which query finds the lock.
-pub(super) const HOLDER_BITS: usize = 1;
 /// How long an expired document is kept, since its holder's extend may still arrive.
 const CLEANUP_GUARD_MS: u64 = TIME_TOLERANCE_MS + 1000;
 /// The most cleanups that may run at the same time.

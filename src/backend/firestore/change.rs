@@ -6,12 +6,11 @@ use prost_types::Timestamp;
 
 use super::FirestoreBackend;
 use super::attempt::Attempt;
-use super::backend::HOLDER_BITS;
 use super::batch::Kind;
 use super::error::Failure;
 use super::format::{Snapshot, delete, expiry_document, id_of, update, with_holder, with_lock_id};
 use super::known::{Known, State};
-use crate::backend::Miss;
+use crate::backend::{HOLDER_BITS, Miss};
 use crate::error::Result;
 use crate::lock::time::{TIME_TOLERANCE_MS, is_live, system_now_ms};
 use crate::lock::{LockId, Ttl};

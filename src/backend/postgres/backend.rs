@@ -18,8 +18,8 @@ use super::watch::Watcher;
 use super::{error, report};
 use crate::backend::report::Finding;
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, Capabilities, ExtendOutcome, Holder, LockRecord,
-    LookupQuery, Miss, Page, ReleaseOutcome, ReleaseRequest, Warnings, Watch,
+    AcquireOutcome, AcquireRequest, Backend, Capabilities, ExtendOutcome, HOLDER_BITS, Holder,
+    LockRecord, LookupQuery, Miss, Page, ReleaseOutcome, ReleaseRequest, Warnings, Watch,
 };
 use crate::error::{Error, Result};
 use crate::lock::{Access, Fence, HolderLabel, Key, LockId, Share, Ttl, fence};
@@ -121,7 +121,7 @@ impl Backend for PostgresBackend {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             supports_sharing: true,
-            shared_lock_id_bits: Some(sharing::HOLDER_BITS),
+            shared_lock_id_bits: Some(HOLDER_BITS),
             ..Capabilities::default()
         }
     }

@@ -19,13 +19,13 @@ use super::backend::{self, damaged, unexpected};
 use super::connections::{Connections, RequestKind};
 use super::error;
 use super::sql::{Arg, Statement};
-use crate::backend::{AcquireOutcome, ExtendOutcome, LockRecord, Miss, ReleaseOutcome};
+use crate::backend::{
+    AcquireOutcome, ExtendOutcome, HOLDER_BITS, LockRecord, Miss, ReleaseOutcome,
+};
 use crate::error::Result;
 use crate::lock::share::MARK_LEASE_MS;
 use crate::lock::{LockId, Share, Ttl};
 
-/// The spare bits of a lockId that a holder of a shared key has.
-pub(super) const HOLDER_BITS: usize = 1;
 /// The spare bits of the lockId of a record.
 const RECORD_BITS: usize = 2;
 

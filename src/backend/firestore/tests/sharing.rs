@@ -14,10 +14,9 @@ use super::firestore_faults::Fault;
 use super::watch::{not_notified, notified, watch};
 use super::{Held, Server, acquire, key, request, sleep_ms, ttl};
 use crate::backend::firestore::FirestoreBackend;
-use crate::backend::firestore::backend::HOLDER_BITS;
 use crate::backend::firestore::format::{MAX_HOLDERS, Snapshot, with_lock_id};
 use crate::backend::{
-    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, Holder, LookupQuery, Miss,
+    AcquireOutcome, AcquireRequest, Backend, ExtendOutcome, HOLDER_BITS, Holder, LookupQuery, Miss,
     ReleaseOutcome,
 };
 use crate::error::Result;
